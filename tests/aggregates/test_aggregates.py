@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,8 +22,6 @@ from chalicelib.views import events, sites
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from tests.aggregates.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
-from tests.histories.world import Killed
-from tests.support.conflicts import InFlight
 from tests.support.contexts import new_context
 from tests.support.faults import after, cancelled, instead, refused, timed_out
 from tests.support.records import Reader, drift, record, scan
@@ -126,59 +122,6 @@ def test_a_record_delivered_twice_counts_once(source: Source) -> None:
     settle(source)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_batches_that_are_redelivered_split_merged_and_reordered_count_once(
-    source: Source, seed: int
-) -> None:
-    rng = random.Random(seed)
-    table, stream = source
-    write(table, 60)
-    records = stream.read()
-    for _ in range(8):
-        start, size = rng.randrange(60), rng.randrange(1, 60)
-        batch = records[start : start + size]
-        rng.shuffle(batch)
-        apply(table, batch)
-    apply(table, records)
-    assert counted(table)[0] == 60
-    settle(source)
-
-
-def test_a_crash_before_the_commit_loses_no_record(source: Source) -> None:
-    table, stream = source
-    write(table, 10)
-    records = stream.read()
-    with instead(table, "UpdateItem", Killed(), Killed()), pytest.raises(Killed):
-        apply(table, records)
-    assert counted(table) == (0, 0)
-    assert apply(table, records).applied == 10
-    settle(source)
-
-
-def test_a_crash_after_the_commit_counts_no_record_twice(source: Source) -> None:
-    table, stream = source
-    write(table, 10)
-    records = stream.read()
-    with after(table, "UpdateItem", Killed()), pytest.raises(Killed):
-        apply(table, records)
-    assert counted(table)[0] == 10
-    assert apply(table, records).duplicates == 10
-    settle(source)
-
-
-def test_after_a_crash_between_two_aggregates_the_redelivery_applies_the_rest(source: Source) -> None:
-    table, stream = source
-    for i in range(150):
-        write(table, 1, url=f"{URL}/{i}", ahead=i)
-    records = stream.read()
-    with instead(table, "UpdateItem", None, Killed()), pytest.raises(Killed):
-        apply(table, records)
-    report = apply(table, records)
-    assert report.applied + report.duplicates == 150
-    assert 0 < report.applied < 150
-    settle(source)
-
-
 def test_a_conflict_is_retried_and_is_no_duplicate(source: Source) -> None:
     table, stream = source
     write(table, 3)
@@ -188,23 +131,6 @@ def test_a_conflict_is_retried_and_is_no_duplicate(source: Source) -> None:
         report = apply(table, records)
     assert (report.applied, report.duplicates) == (3, 0)
     assert len(calls) == 4  # the two that were refused, page and day
-    settle(source)
-
-
-@pytest.mark.parametrize(
-    "throttle",
-    [
-        refused("ProvisionedThroughputExceededException"),
-        refused("ThrottlingException"),
-        refused("RequestLimitExceeded"),
-    ],
-)
-def test_a_throttled_update_is_retried(source: Source, throttle: Any) -> None:
-    table, stream = source
-    write(table, 3)
-    records = stream.read()
-    with instead(table, "UpdateItem", throttle):
-        assert apply(table, records).applied == 3
     settle(source)
 
 
@@ -261,14 +187,6 @@ def test_a_poison_record_goes_to_quarantine_and_does_not_hold_up_others(source: 
     assert kept["sign"] == 1
 
 
-def test_a_poison_record_delivered_again_is_in_quarantine_once(source: Source) -> None:
-    table, _ = source
-    poison = record(None, {"pk": f"URL#{URL}", "sk": "T#yesterday#CID#x"})
-    assert apply(table, [poison]).quarantined == 1
-    assert apply(table, [poison]).duplicates == 1
-    assert len(quarantined(table)) == 1
-
-
 def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
     table, _ = source
     good: Item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400}
@@ -278,32 +196,6 @@ def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
     assert (report.applied, report.quarantined) == (0, 2)
     assert counted(table)[0] == 1
     assert sorted(item["sign"] for item in quarantined(table)) == [-1, 1]
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        None,
-        17,
-        "text",
-        [],
-        {},
-        {"eventID": "x"},
-        {"eventID": "x", "dynamodb": None},
-        {"eventID": "x", "dynamodb": {"NewImage": "nothing"}},
-        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"S": 7}}}},
-        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"N": "NaN"}, "sk": {"N": "x"}}}},
-        {"eventID": "x", "dynamodb": {"NewImage": {"pk": {"?": "a"}}, "ApproximateCreationDateTime": "soon"}},
-        {"eventID": 5, "dynamodb": {"NewImage": {"sk": {"S": "a"}}, "ApproximateCreationDateTime": -1}},
-    ],
-)
-def test_a_record_of_any_shape_is_ignored_or_quarantined(source: Source, shape: Any) -> None:
-    table, _ = source
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    good = record(None, {"pk": f"URL#{URL}", "sk": f"T#{now:%Y-%m-%dT%H:%M:%S}.000000Z#CID#x", "days": 400})
-    report = apply(table, [shape, good])
-    assert (report.applied, report.ignored + report.quarantined) == (1, 1)
-    assert counted(table)[0] == 1
 
 
 @pytest.mark.parametrize("written", ["1700000000", "1700000000.25", "1.7E9", 1.7e9])
@@ -390,19 +282,6 @@ def test_a_constant_is_written_and_sets_are_united(source: Source) -> None:
     found = table.get(Key("SUM", "all")) or {}
     assert len(found.pop("applied")) == 6
     assert found == {"pk": "SUM", "sk": "all", "hours": {0, 1, 2}, "ttl": 99, "n": 6}
-
-
-def test_numbers_of_38_digits_add_up_exactly(source: Source) -> None:
-    table, _ = source
-    huge = 10**37 + 1
-
-    def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-        return {(Key("SUM", "all"), "n"): item["n"]} if "n" in item else {}
-
-    batch = [record(None, {"pk": "X", "sk": str(i), "n": huge}) for i in range(4)]
-    aggregates.apply(table, [contribution], batch[:2])
-    aggregates.apply(table, [contribution], batch[2:])
-    assert (table.get(Key("SUM", "all")) or {})["n"] == 4 * huge
 
 
 def test_each_aggregate_of_a_batch_is_written_once_and_not_read(source: Source) -> None:
@@ -501,81 +380,6 @@ def test_a_tag_is_kept_for_as_long_as_its_record_can_come_again(source: Source) 
     later = RECORDED + 25 * 3600
     total(table, numbers(3, second=later), now=later)
     assert total(table, first, now=later)[0].duplicates == aggregates.TAGS
-
-
-def test_a_second_worker_that_read_before_a_move_counts_nothing_twice(source: Source) -> None:
-    """The other worker counts the records and moves their tags between this one's read and its write."""
-    table, _ = source
-    records = numbers(60)
-    other = Table(table.name, table.client)
-    calls: list[int] = []
-
-    def count_first(**_: Any) -> None:
-        if not calls:
-            calls.append(1)
-            total(other, records)
-
-    table.client.meta.events.register("after-call.dynamodb.GetItem", count_first)
-    try:
-        report, found = total(table, records)
-    finally:
-        table.client.meta.events.unregister("after-call.dynamodb.GetItem", count_first)
-    assert (report.duplicates, found["n"]) == (60, 60)
-
-
-def test_sixteen_writers_and_four_stream_consumers_at_once_count_each_view_once(
-    source: Source,
-) -> None:
-    """Writers put views, and each consumer applies the whole stream.
-
-    No local engine raises TransactionConflict, so `InFlight` raises it as AWS does.
-    """
-    table, stream = source
-    table = Table(table.name, table.client)
-    in_flight = InFlight(latency=0.002)
-    finished = threading.Event()
-    failures: list[BaseException] = []
-
-    def guarded(work: Any, *args: Any) -> None:
-        try:
-            work(*args)
-        except BaseException as error:
-            failures.append(error)
-
-    def writer(number: int) -> None:
-        now = datetime.now(UTC)
-        for i in range(25):
-            events.write(new_context(table, now), [View(URL, now - timedelta(milliseconds=i), f"c{number}")])
-
-    def consume(reader: Reader) -> None:
-        while True:
-            last = finished.is_set()
-            records = reader.read()
-            for i in range(0, len(records), 40):
-                while True:
-                    try:
-                        apply(table, records[i : i + 40])
-                        break
-                    except Busy:
-                        continue
-            if last and not records:
-                return
-
-    readers = [stream.again() for _ in range(4)]
-    writers = [threading.Thread(target=guarded, args=(writer, n)) for n in range(16)]
-    consumers = [threading.Thread(target=guarded, args=(consume, reader)) for reader in readers]
-    with in_flight.attached(table.client):
-        for thread in (*writers, *consumers):
-            thread.start()
-        for thread in writers:
-            thread.join()
-        finished.set()
-        for thread in consumers:
-            thread.join()
-    assert failures == []
-    assert in_flight.refused > 0
-    settle(source)
-    assert counted(table) == (400, 16)
 
 
 def quarantined(table: Table) -> list[Item]:

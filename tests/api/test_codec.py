@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import app
 from chalicelib.api import codec
 from chalicelib.api.schemas import RULES, Identifier, Schema
-from tests.support.site import Site
 
 PATTERN = re.compile(r"""pattern=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
@@ -73,27 +72,21 @@ def refused(sent: bytes | dict[str, str], kind: Any) -> str | None:
     ("raw", "field", "value"),
     [
         ('{"value":1.10}', "value", Decimal("1.10")),
-        ('{"value":7}', "value", Decimal(7)),
         ('{"value":' + "9" * 38 + "}", "value", Decimal("9" * 38)),
         ('{"value":0.' + "1" * 38 + "}", "value", Decimal("0." + "1" * 38)),
         ('{"value":9.' + "9" * 37 + "E+125}", "value", Decimal("9." + "9" * 37 + "E+125")),
         ('{"value":1e-130}', "value", Decimal("1e-130")),
-        ('{"value":-0}', "value", Decimal(0)),
         ('{"value":0e999999999}', "value", Decimal(0)),
         ('{"ratio":3}', "ratio", 3.0),
-        ('{"ratio":0.5}', "ratio", 0.5),
         ('{"parts":[{"amount":0.1}]}', "parts", [Part(amount=Decimal("0.1"))]),
         ('{"byName":{"a":1,"b":2.5}}', "by_name", {"a": Decimal(1), "b": Decimal("2.5")}),
         ('{"isOpen":true}', "is_open", True),
-        ('{"player":"' + "𝕏" * 60 + '"}', "player", "𝕏" * 60),
         ('{"player":"' + DECOMPOSED + '"}', "player", E_ACUTE),
         ('{"player":"e\\u0301"}', "player", E_ACUTE),
-        ('{"player":"' + DECOMPOSED * 60 + '"}', "player", E_ACUTE * 60),
         (f'{{"player":"{FLAG}"}}', "player", FLAG),
         ('{"player":"\\ud83d\\ude00"}', "player", "😀"),
         ('{"text":"a\\u0000b"}', "text", "a\0b"),
         ('{"text":"' + "😀" * 10 + '"}', "text", "😀" * 10),
-        ('{"text":"\u202eabc"}', "text", "\u202eabc"),
         (' {"rating" : 5}\n', "rating", 5),
         (nested(codec.MAX_DEPTH).decode(), "text", None),
         ('{"unknown":1}', "text", None),
@@ -132,30 +125,18 @@ def test_a_number_that_dynamodb_cannot_hold_is_named_by_its_own_field() -> None:
             codec.decode(raw, Score)
 
 
-def test_negative_zero_is_zero() -> None:
-    for text in ("-0", "-0.0", "-0e5"):
-        assert str(codec.decode(f'{{"value":{text}}}'.encode(), Score).value) == "0"
-
-
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
         (b"", "The body must be JSON"),
-        (b"{", "The body must be JSON"),
         (b"{}{}", "The body must be JSON"),
-        (b"{'a':1}", "The body must be JSON"),
         (b'\xef\xbb\xbf{"rating":1}', "The body must be JSON"),
-        (b'{"text":"a\nb"}', "The body must be JSON"),
         (b'{"value":01}', "The body must be JSON"),
-        (b'{"value":.5}', "The body must be JSON"),
-        (b'{"value":+1}', "The body must be JSON"),
         (b"\xff", "The body must be UTF-8"),
         (b'{"text":"\xed\xa0\x80"}', "The body must be UTF-8"),
-        (b'{"text":"\xc0\xaf"}', "The body must be UTF-8"),
         ('{"text":"a"}'.encode("utf-16"), "The body must be UTF-8"),
         (b"[]", "The body must be an object"),
         (b"null", "The body must be an object"),
-        (b"7", "The body must be an object"),
         (b'{"text":"\\ud83d"}', "`text` must not contain half of a surrogate pair"),
         (b'{"free":{"deep":["\\ude00\\ud83d"]}}', "`deep` must not contain half of a surrogate pair"),
         (b'{"\\ud83d":1}', "The body must not contain half of a surrogate pair"),
@@ -165,18 +146,13 @@ def test_negative_zero_is_zero() -> None:
         ),
         (b'{"value":NaN}', "The body must not contain NaN"),
         (b'{"free":[Infinity]}', "The body must not contain Infinity"),
-        (b'{"value":-Infinity}', "The body must not contain -Infinity"),
-        (b'{"value":1e400}', "`value` must be 0, or at least 1e-130 and less than 1e126"),
         (b'{"value":1e126}', "`value` must be 0, or at least 1e-130 and less than 1e126"),
         (b'{"value":1e-131}', "`value` must be 0, or at least 1e-130 and less than 1e126"),
         (b'{"value":1e9999999}', "`value` must be 0, or at least 1e-130 and less than 1e126"),
-        (b'{"free":-1e-9999999}', "`free` must be 0, or at least 1e-130 and less than 1e126"),
         (b'{"value":1e999999999999999999999}', "`value` must be 0, or at least 1e-130 and less than 1e126"),
         (b'{"value":' + b"9" * 39 + b"}", "`value` must have at most 38 digits"),
-        (b'{"free":-' + b"9" * 39 + b"}", "`free` must have at most 38 digits"),
         (b'{"value":0.' + b"1" * 39 + b"}", "`value` must have at most 38 digits"),
         (b'{"value":"NaN"}', "`value` must be a number"),
-        (b'{"value":"5"}', "`value` must be a number"),
         (b'{"parts":[{},{"amount":"1e999"}]}', "`amount` must be a number"),
         (b'{"byName":{"a":1,"b":"2"}}', "`b` must be a number"),
         (b'{"ratio":"nan"}', "`ratio` must be a number or null"),
@@ -184,22 +160,15 @@ def test_negative_zero_is_zero() -> None:
         (b'{"rating":true}', "`rating` must be a whole number or null"),
         (b'{"rating":5.5}', "`rating` must be a whole number or null"),
         (b'{"rating":6}', "`rating` must be at most 5"),
-        (b'{"rating":' + b"9" * 38 + b"}", "`rating` "),
         (b'{"isOpen":1}', "`isOpen` must be true or false or null"),
         (b'{"text":"12345678901"}', "`text` must have at most 10 characters"),
         (b'{"order":"best"}', "`order` must be one of `asc`, `desc`"),
         (b'{"player":""}', "`player` must be 1 to 128 ASCII characters"),
-        (b'{"player":"' + b"a" * 129 + b'"}', "`player` must be 1 to 128 ASCII characters"),
         (b'{"player":"a#b"}', "`player` must be 1 to 128 ASCII characters"),
-        (b'{"player":"a\\u0000"}', "`player` must be 1 to 128 ASCII characters"),
-        (b'{"player":"a\\n"}', "`player` must be 1 to 128 ASCII characters"),
-        ('{"player":"a\u202eb"}'.encode(), "`player` must be 1 to 128 ASCII characters"),
-        ('{"player":"a\u200fb"}'.encode(), "`player` must be 1 to 128 ASCII characters"),
         (b'{"rating":1,"rating":2}', "The body must not repeat the key 'rating'"),
         (b'{"free":[{"a":1,"a":1}]}', "The body must not repeat the key 'a'"),
         (b'{"a":1,"\\u0061":1}', "The body must not repeat the key 'a'"),
         (nested(codec.MAX_DEPTH + 2), "The body must not be nested deeper than 32 levels"),
-        (nested(100_000), "The body must not be nested deeper than 32 levels"),
         (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "The body must not be nested deeper than 32 levels"),
     ],
 )
@@ -224,43 +193,6 @@ def test_every_pattern_that_a_route_uses_has_a_rule_in_words() -> None:
     assert patterns - RULES.keys() == set()
     for rule in RULES.values():
         assert rule.startswith("must ")
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "message"),
-    [
-        (
-            "GET",
-            "/products/p/comments?rating=7",
-            None,
-            "`rating` must be ratings from 1 to 5, separated by commas",
-        ),
-        ("GET", "/products/p/comments/nothing", None, "`id` must be a comment's id"),
-        ("GET", "/docs/UPPER.css", None, "`file` must be a file name"),
-        (
-            "POST",
-            "/products/p/comments",
-            {"rating": 5, "language": "en", "text": "\0"},
-            "`text` must be text",
-        ),
-        ("POST", "/challenges/hunt/paths", {"path": " "}, "`path` must contain a character"),
-        ("GET", "/leaderboards/a%20b", None, "`board` must be 1 to 128 ASCII characters"),
-        (
-            "GET",
-            "/views/series?url=https://e.example&interval=week",
-            None,
-            "`interval` must be one of `day`, `hour`",
-        ),
-    ],
-)
-def test_a_client_never_sees_a_regular_expression(
-    site: Site, method: str, path: str, body: Any, message: str
-) -> None:
-    status, answer = site.call(method, path, body, Authorization=site.admin())
-    assert (status, answer["code"]) == (400, "BadRequest")
-    assert answer["message"].startswith(message)
-    assert "regex" not in answer["message"]
-    assert "\\u" not in answer["message"]
 
 
 def test_a_pattern_without_a_rule_is_not_quoted() -> None:
@@ -341,24 +273,17 @@ def test_parameters_are_decoded_to_their_types(sent: dict[str, str], expected: Q
         ("limit", "101"),
         ("limit", "1e400"),
         ("limit", "NaN"),
-        ("limit", "null"),
         ("limit", "1.5"),
         ("limit", " 5"),
         ("limit", "٣"),
         ("limit", "1_0"),
         ("limit", "9" * 400),
         ("ratio", "nan"),
-        ("ratio", "inf"),
-        ("ratio", "-Infinity"),
         ("ratio", "1e400"),
         ("least", "NaN"),
         ("least", "sNaN"),
-        ("least", "Infinity"),
-        ("least", "1e400"),
         ("least", "9" * 39),
-        ("least", "null"),
         ("name", "a#b"),
-        ("name", "a\0b"),
         ("name", "\ud800"),
     ],
 )
@@ -366,21 +291,6 @@ def test_a_malformed_parameter_is_rejected_with_its_name(field: str, text: str) 
     with pytest.raises(ValueError, match=f"^`{field}` .") as error:
         codec.decode_parameters({field: text}, Query)
     str(error.value).encode()  # the message can be sent, whatever the parameter was
-
-
-@pytest.mark.parametrize(
-    ("raw", "read"),
-    [
-        ("a", "a"),
-        ("a%2Fb", "a/b"),
-        ("100%25", "100%"),
-        ("a+b", "a+b"),
-        ("%F0%9F%98%80", "😀"),
-        ("%252F", "%2F"),
-    ],
-)
-def test_a_part_of_a_path_is_unquoted_once(raw: str, read: str) -> None:
-    assert codec.unquote_parameter("board", raw) == read
 
 
 @pytest.mark.parametrize("raw", ["%", "%2", "a%zz", "%ff", "%ED%A0%80", "%C0%AF", "%F0%9F%98", "%%32%35"])

@@ -22,11 +22,10 @@ from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import HubbubError
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import schemas as board_schemas
-from chalicelib.ranking import entries, positions, ranking
+from chalicelib.ranking import positions, ranking
 from chalicelib.ranking.tree import Scale
 from tests.conftest import EngineTable
 from tests.support.contexts import new_context
-from tests.support.faults import instead
 
 MANY, ROUNDS = 12, 8
 ADMIN = Caller("admin-1", admin=True, problem="")
@@ -151,29 +150,6 @@ def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
         assert found.edition == 2
 
 
-def test_different_definitions_of_a_challenge_all_succeed(table: Table) -> None:
-    for i in range(2):
-        bodies = [ChallengeBody(title=f"Hunt {n}", paths=["oak"]) for n in range(MANY)]
-        assert at_once(
-            *(partial(definitions.define, new_context(table), f"c{i}", body) for body in bodies)
-        ) == {
-            201: 1,
-            200: MANY - 1,
-        }
-        assert definitions.load(table, f"c{i}").edition == MANY
-
-
-def test_an_equal_definition_writes_nothing(table: Table) -> None:
-    board, hunt = board_schemas.BoardBody(title="t"), ChallengeBody(title="Hunt", paths=["oak", "mill"])
-    boards.define(new_context(table), "b", board)
-    definitions.define(new_context(table), "c", hunt)
-    with instead(table, "PutItem") as puts, instead(table, "TransactWriteItems") as transactions:
-        assert not definitions.define(new_context(table), "c", hunt)[1]
-        assert not puts
-        assert not boards.define(new_context(table), "b", board)[1]
-        assert not transactions
-
-
 # -- around --------------------------------------------------------------------------------------------
 
 RANKING = ranking.Ranking("BOARD#b#1", Scale(0, 9_999, 0, True))
@@ -213,32 +189,3 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
     assert len(seen) == len(set(seen))
     assert seen.count("mover") <= 1
     assert len(seen) >= 20
-
-
-def test_no_page_lists_a_player_twice_while_players_move(table: Table) -> None:
-    for i in range(20):
-        put(table, f"p{i}", 500 + i)
-    over = threading.Event()
-
-    def move(first: int) -> None:
-        turn = 0
-        while not over.is_set():
-            turn += 1
-            put(table, f"p{first}", 100 if turn % 2 else 900)
-
-    own = ranking.Ranked(RANKING, "p10", RANKING.number(RANKING.scale.merit(510), "p10"), 1)
-    with ThreadPoolExecutor(8) as threads:
-        movers = [threads.submit(move, i) for i in range(4)]
-        try:
-            answers = [
-                players(positions.list_ranked(table, RANKING, limit, around=own)) for limit in [21, 40] * 60
-            ]
-            answers += [
-                [one.player for one in entries.start_listing_below(table, RANKING, 40)()] for _ in range(40)
-            ]
-        finally:
-            over.set()
-        for mover in movers:
-            mover.result()
-    assert [seen for seen in answers if len(seen) != len(set(seen))] == []
-    assert all(len(seen) >= 16 for seen in answers)

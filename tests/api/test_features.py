@@ -18,7 +18,7 @@ from chalicelib import settings
 from chalicelib.feature import select
 from ops.aws import chalice_config, event_sources, features, package
 from ops.stage import ROOT
-from tests.support.running import ENVIRONMENT, Run
+from tests.support.running import ENVIRONMENT
 
 FEATURES = [one.name for one in app.FEATURES if one.is_named]
 BY_NAME = {one.name: one for one in app.FEATURES}
@@ -74,26 +74,6 @@ def test_without_the_setting_a_stage_has_everything() -> None:
 def test_an_unknown_feature_is_named() -> None:
     with pytest.raises(ValueError, match="HUBBUB_FEATURES has 'games': the features are views, leaderb"):
         select(app.FEATURES, settings.read({"HUBBUB_FEATURES": "views,games"}))
-
-
-def test_a_run_of_views_alone_counts_and_has_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ENVIRONMENT, "HUBBUB_FEATURES", "views")
-    with Run(tmp_path / "run", "--no-reload") as run:
-        run.post({"url": "https://example.org/a", "time": _now(), "clientId": "c"})
-        from tests.support.running import until
-
-        until(lambda: run.call("GET", "/views?url=example.org/a")[1]["views"] == 1, "a view")
-        for path in ("/leaderboards/a", "/challenges/a", "/products/a/statistics", "/chat/reports"):
-            assert run.call("GET", path)[0] == 404, path
-        assert run.call("GET", "/web/config.json")[1]["socket"] == ""
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).isoformat()
 
 
 # -- what is deployed ------------------------------------------------------------------------------------

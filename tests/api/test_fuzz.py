@@ -7,25 +7,22 @@ hypothesis' own `@reproduce_failure`.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import os
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from threading import Lock
 from typing import Any, get_args
-from urllib.parse import urlsplit
 
 import boto3
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import run_state_machine_as_test
 from moto import mock_aws
 
 import app
@@ -36,12 +33,12 @@ from chalicelib.dynamo.table import TRANSACTION, Table, _packed
 from chalicelib.errors import Busy, Rejected
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views import sites, totals
+from chalicelib.views import totals
 from chalicelib.views.events import View, check
 from chalicelib.views.schemas import Reason
 from ops.aws import template
 from ops.aws.template import create_table
-from ops.maintenance.audit import NO_SUMS, read_sums
+from ops.maintenance.audit import read_sums
 from tests.support.contexts import new_context
 from tests.support.expressions import is_allowed, key_of, update_action, written
 from tests.support.records import record, scan
@@ -415,17 +412,6 @@ def portions(whole: Sequence[Any], chance: random.Random) -> Iterator[Sequence[A
         mixed = mixed[size:]
 
 
-def test_an_import_and_its_removal_leave_no_sum_whether_they_come_together_or_apart() -> None:
-    event = {"pk": {"S": "URL#https://a.example/"}, "sk": {"S": "T#2026-11-21T10:00:00.000000Z#CID#c"}}
-    image = event | {"kept": {"BOOL": True}}
-    imported = {"eventID": "imported", "dynamodb": {"Keys": event, "NewImage": image}}
-    removed = {"eventID": "removed", "dynamodb": {"Keys": event, "OldImage": image}}
-    together, apart = Memory(), Memory()
-    delivered(together, [[imported, removed]])
-    delivered(apart, [[imported], [removed]])
-    assert state(together.items.values()) == state(apart.items.values()) == {}
-
-
 def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(fuzz: Fuzz) -> None:
     @fuzz(120)
     @given(
@@ -599,142 +585,3 @@ def test_a_frame_of_any_content_gets_one_reply_with_a_known_code(
             sent.closed = 0
             assert app.socket_message({"requestContext": context, "body": body}, None) == {"statusCode": 200}
             assert (sent.frames, sent.closed) == ([], 1)
-
-
-# -- a twin --------------------------------------------------------------------------------------------
-
-URLS = {
-    "https://a.example/x": [
-        "https://a.example/x",
-        "HTTPS://A.example:443/y/../x#top",
-        "https://a.example/%78",
-    ],
-    "https://b.example/": ["https://b.example/", "https://B.EXAMPLE", "https://b.example:443/./"],
-}
-NOTATIONS: list[Callable[[datetime], str]] = [
-    lambda time: time.isoformat(),
-    lambda time: time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
-    lambda time: time.astimezone(timezone(timedelta(hours=5, minutes=30))).isoformat(),
-]
-
-
-NO_DAY_SUMS = {*NO_SUMS, "ttl", "gsi1pk", "gsi1sk"}
-
-
-class Twin(RuleBasedStateMachine):
-    """The aggregates of a table, and sets with the expected counts."""
-
-    @initialize(busy=st.lists(st.sampled_from(["", "", "", "before", "after"]), max_size=30))
-    def begin(self, busy: list[str]) -> None:
-        self.table = Memory(busy)
-        self.delivered: set[int] = set()
-        self.counted: set[View] = set()
-        self.expired: set[View] = set()
-        self.visited: set[tuple[str, datetime, str]] = set()
-
-    @rule(
-        url=st.sampled_from(sorted(URLS)),
-        minutes=st.integers(0, 5).map(lambda n: n * 400),
-        client=st.sampled_from(["c", "d", "a#CID#b"]),
-        notation=st.integers(0, 8),
-    )
-    def write_view(self, url: str, minutes: int, client: str, notation: int) -> None:
-        time = NOW - timedelta(minutes=minutes)
-        event = {"url": URLS[url][notation // 3], "time": NOTATIONS[notation % 3](time), "clientId": client}
-        event |= {"referrer": f"https://{client[0]}.example/", "campaign": f"{minutes}"}
-        seen = check(event, Settings(), NOW)
-        host = "" if url.startswith(event["referrer"]) else f"{client[0]}.example"
-        assert seen == View(url, time, client, host, f"{minutes}")
-        assert isinstance(seen, View)
-        if seen not in self.expired:  # an older event is rejected by its time
-            for _ in range(100):  # a client repeats a request that failed
-                with contextlib.suppress(Busy):
-                    views.write(new_context(self.table, NOW), [seen])
-                    break
-            self.counted.add(seen)
-            self.visited.add((url, time, client))
-
-    @rule(which=st.integers(0, 99), by_ttl=st.booleans())
-    def remove_event(self, which: int, by_ttl: bool) -> None:
-        events = sorted(key for key in self.table.items if key.sk.startswith("T#"))
-        if not events:
-            return
-        key = events[which % len(events)]
-        item, seen = self.table.items[key], views.parse_event_key(key.pk.removeprefix("URL#"), key.sk)
-        seen = seen._replace(referrer=item.get("referrer", ""), campaign=item.get("campaign", ""))
-        if by_ttl:
-            self.table.change(key, None, userIdentity={"principalId": "dynamodb.amazonaws.com"})
-            self.expired.add(seen)
-        else:
-            self.table.change(key, None)
-            self.counted.discard(seen)
-
-    @rule(places=st.lists(st.integers(0, 999), min_size=1, max_size=12))
-    def deliver_some(self, places: list[int]) -> None:
-        if length := len(self.table.stream):
-            self._deliver([place % length for place in places])
-
-    @rule()
-    def deliver_the_rest(self) -> None:
-        while rest := set(range(len(self.table.stream))) - self.delivered:
-            self._deliver(sorted(rest)[:100])
-        self._compare()
-
-    def teardown(self) -> None:
-        if hasattr(self, "table"):
-            self.deliver_the_rest()
-
-    def _deliver(self, places: list[int]) -> None:
-        try:
-            engine.apply(
-                self.table,
-                FEATURES,
-                [self.table.stream[place] for place in places],
-                derivations=app.DERIVATIONS,
-            )
-            self.delivered |= set(places)
-        except Busy:
-            pass
-
-    def _compare(self) -> None:
-        pages: dict[str, set[View]] = {url: set() for url in URLS}
-        days: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for seen in self.counted:
-            pages[seen.url].add(seen)
-            day = days[views.day_key(seen.url, seen.time.date().isoformat())]
-            day["views"] += 1
-            day[f"v{seen.time.hour:02}"] += 1
-        visitors = {(url, time.date().isoformat(), client) for url, time, client in self.visited}
-        for url, date, _ in visitors:
-            days[views.day_key(url, date)]["visitors"] += 1
-        for url, date, hour, _ in {(u, t.date().isoformat(), t.hour, c) for u, t, c in self.visited}:
-            days[views.day_key(url, date)][f"c{hour:02}"] += 1
-        self._count_sites(days)
-        for url in URLS:
-            page = self.table.get(views.page_key(url)) or {}
-            count = len([visitor for visitor in visitors if visitor[0] == url])
-            assert (page.get("views", 0), page.get("visitors", 0)) == (len(pages[url]), count)
-        kept = {key: item for key, item in self.table.items.items() if key.sk.startswith("DAY#")}
-        assert set(kept) == set(days) | {key for key, item in kept.items() if not item.get("views")}
-        for key, item in kept.items():
-            sums = {name: v for name, v in item.items() if name not in NO_DAY_SUMS and v}
-            assert sums == dict(days.get(key, {}))
-
-    def _count_sites(self, days: dict[Key, dict[str, int]]) -> None:
-        """Add the days of sites, referrers and campaigns."""
-        for seen in self.counted:
-            host, date = urlsplit(seen.url).netloc, seen.time.date().isoformat()
-            days[sites.day_key(host, date)]["views"] += 1
-            days[sites.day_key(host, date)][f"v{seen.time.hour:02}"] += 1
-            if seen.referrer:
-                days[sites.referrer_key(host, seen.referrer, date)]["views"] += 1
-            days[sites.campaign_key(host, seen.campaign, date)]["views"] += 1
-        clients = {(urlsplit(url).netloc, time, client) for url, time, client in self.visited}
-        for host, date, _ in {(host, time.date().isoformat(), client) for host, time, client in clients}:
-            days[sites.day_key(host, date)]["visitors"] += 1
-        for host, date, hour, _ in {(h, t.date().isoformat(), t.hour, c) for h, t, c in clients}:
-            days[sites.day_key(host, date)][f"c{hour:02}"] += 1
-
-
-def test_the_aggregates_equal_a_naive_twins_whatever_happens_and_is_delivered(fuzz: Fuzz) -> None:
-    fuzz(60)(Twin)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -18,9 +16,6 @@ from chalicelib.api import static
 from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
 from local.__main__ import main
-from ops.aws import smoke
-from ops.aws.deploy import Urls
-from ops.cli import deploy
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -65,14 +60,6 @@ def test_the_page_without_its_last_slash_is_redirected_to_it(path: str) -> None:
     again = asked_for(f"{path}/")
     assert again["statusCode"] == 200
     assert "Location" not in again["headers"]
-
-
-def test_the_address_that_a_deploy_prints_has_its_last_slash(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(smoke, "run_checks", lambda *_: [smoke.Check("REST responds", True, "GET /health")])
-    deploy._smoke(Settings(stage="dev"), Urls("https://a.example/api", "wss://b.example/api"))
-    assert capsys.readouterr().out.splitlines()[-1] == "dev: https://a.example/api/ wss://b.example/api"
 
 
 @pytest.mark.parametrize("prefix", ["api", "/api/", "/a b", "/api?x", "//evil.example"])
@@ -161,22 +148,6 @@ def test_every_file_has_its_security_headers() -> None:
                 assert "unsafe" not in headers["Content-Security-Policy"]
 
 
-def test_chalice_packages_the_page_with_the_app(tmp_path: Path) -> None:
-    from chalice.deploy.packager import LambdaDeploymentPackager
-    from chalice.utils import OSUtils
-
-    from ops.aws.bundle import link_page
-
-    (tmp_path / "web").symlink_to(WEB)
-    link_page(tmp_path)
-    packager = LambdaDeploymentPackager.__new__(LambdaDeploymentPackager)
-    packager._osutils = OSUtils()
-    with zipfile.ZipFile(tmp_path / "package.zip", "w") as package:
-        packager._add_vendor_files(package, str(tmp_path / "vendor"))
-    files = {f"web/{file.relative_to(WEB)}" for file in WEB.rglob("*") if file.is_file()}
-    assert files <= set(package.namelist())
-
-
 def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline() -> None:
     html = (WEB / "index.html").read_text(encoding="utf-8")
     for address in re.findall(r'(?:src|href)="([^"]*)"', html):
@@ -189,10 +160,3 @@ def test_no_script_of_the_page_makes_html_of_text() -> None:
     for file in (file for file in WEB.rglob("*.js") if file.parent.name != "vendor"):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"innerHTML|insertAdjacentHTML|unsafeHTML|\beval\(|document\.write", text), file
-
-
-def test_each_library_states_its_version_and_licence() -> None:
-    made_from = json.loads((WEB / "vendor" / "package.json").read_text())["dependencies"]
-    first = (WEB / "vendor" / "lit.js").read_text(encoding="utf-8").splitlines()[0]
-    assert first.startswith(f"/*! lit-html {made_from['lit-html']}, "), first
-    assert "licences.txt" in first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,27 +15,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from chalicelib import times
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, progress, submissions
 from chalicelib.challenges import queries as challenge_queries
 from chalicelib.challenges.schemas import (
     ChallengeBody,
-    ChallengeLeader,
-    ChallengeLeadersQuery,
     FoundPathParams,
     PlayerParams,
 )
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, HubbubError, NotFound
 from chalicelib.ranking import deepening
-from chalicelib.settings import current
 from local.engines.engine import Engine
 from tests.support.conflicts import InFlight
 from tests.support.contexts import new_context
-from tests.support.records import Reader, drift, record, scan
+from tests.support.records import Reader, drift, scan
 from tests.support.tables import store_on
 
 CONTRIBUTIONS = (progress.contribution,)
@@ -113,26 +108,6 @@ class Hunt:
             assert statistics.exactly[n] == found[int(n)]
             assert statistics.reached[n] == sum(p for m, p in found.items() if m >= int(n))
 
-    def compare_leaders(self) -> None:
-        """Compare all pages of the leaders with the sorted progress of all players."""
-        progress = {i["pk"].split("#")[-1]: i for i in scan(self.table) if i["sk"] == "PROGRESS"}
-        worth = {player: (-i["found"], i["latest"] // 1000) for player, i in progress.items()}
-        ranks = {one: rank for rank, one in reversed(list(enumerate(sorted(worth.values()), 1)))}
-        listed: list[ChallengeLeader] = []
-        cursor, is_last = None, False
-        while not is_last:
-            page = challenge_queries.list_leaders(
-                new_context(self.table, settings=current()),
-                "hunt",
-                ChallengeLeadersQuery(limit=100, cursor=cursor),
-            )
-            listed, cursor = listed + page.items, page.cursor
-            is_last = cursor is None
-        assert [one.rank for one in listed] == sorted(ranks[one] for one in worth.values())
-        assert {one.player: (one.rank, one.found) for one in listed} == {
-            player: (ranks[one], -one[0]) for player, one in worth.items()
-        }
-
 
 @pytest.fixture(autouse=True)
 def fast_digests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,162 +177,6 @@ def test_a_right_path_is_throttled_if_the_bucket_fills_after_it_was_read(
     monkeypatch.setattr(submissions, "_write_path", fill_bucket_first)
     assert hunt.submit("ann", PATHS[0], now) == "SlowDown"
     assert hunt.paths() == {}
-
-
-def test_concurrent_definitions_of_a_challenge_create_it_once(hunt: Hunt) -> None:
-    done: Counter[Any] = Counter(hunt.run_concurrently([partial(hunt.define, i + 1) for i in range(4)]))
-    assert done == {True: 1, False: 3}
-    assert definitions.load(hunt.table, "hunt").edition == 4
-
-
-def test_withdrawals_during_submissions_leave_a_progress_that_counts_the_paths(hunt: Hunt) -> None:
-    hunt.define(limit=40)
-
-    def withdraw(path: str) -> str:
-        try:
-            if path:
-                progress.withdraw_path(hunt.table, FoundPathParams(challenge="hunt", player="ann", path=path))
-            else:
-                progress.withdraw_player(hunt.table, PlayerParams(challenge="hunt", player="ann"))
-        except HubbubError as error:  # the path is not found yet, or the request is retried too often
-            return type(error).__name__
-        return "204"
-
-    calls: list[Callable[[], str]] = [partial(hunt.submit, "ann", p) for p in PATHS[:20]]
-    calls += [partial(withdraw, p) for p in [*PATHS[:8], ""]]
-    done = Counter(hunt.run_concurrently(calls))
-    assert set(done) <= {"201", "204", "NotFound", "Busy"}
-    hunt.apply_stream()
-
-
-def test_a_submission_that_begins_after_the_limit_was_lowered_obeys_it(hunt: Hunt) -> None:
-    hunt.define(limit=50)
-    lowered = threading.Event()
-    late: list[str] = []
-
-    def submit_all() -> None:
-        for path in PATHS[:50]:
-            was_lowered = lowered.is_set()
-            done = hunt.submit("ann", path)
-            if was_lowered:
-                late.append(done)
-
-    def lower() -> None:
-        while not hunt.table.get(progress.progress_key("hunt", "ann")):
-            pass
-        hunt.define(limit=1)
-        lowered.set()
-
-    hunt.run_concurrently([submit_all, lower])
-    assert set(late) == {"LimitReached"}
-    hunt.apply_stream()
-
-
-# -- the game ------------------------------------------------------------------------------------------
-
-
-def split_into_batches(records: Sequence[Any], rng: random.Random) -> Iterator[list[Any]]:
-    """Yield batches of records as an event source with failures does: whole, halved and repeated."""
-    start = 0
-    while start < len(records):
-        batch = list(records[start : start + rng.choice([1, 2, 10, 100])])
-        start += len(batch)
-        for _ in range(rng.choice([1, 1, 1, 2])):
-            middle = rng.randrange(len(batch) + 1)
-            yield batch
-            if rng.random() < 0.3:
-                yield from (half for half in (batch[middle:], batch[:middle]) if half)
-
-
-def apply_batches(table: Table, batches: Sequence[list[Any]]) -> None:
-    for batch in batches:
-        for attempt in range(MAX_ATTEMPTS):
-            try:
-                apply(table, batch)
-                break
-            except Busy:
-                assert attempt < MAX_ATTEMPTS - 1
-
-
-def play(hunt: Hunt, players: int, seed: int) -> None:
-    """Submit in 8 threads, with duplicates, wrong guesses, and paths past the limit."""
-    hunt.define(limit=12, ranked=True)
-    rng = random.Random(seed)
-    sent = []
-    for player in range(players):
-        wanted = min(14, int(rng.expovariate(0.4)) + 1)
-        chosen = rng.sample(PATHS, wanted)
-        sent += [(f"p{player}", path) for path in chosen + rng.choices(chosen, k=wanted // 2)]
-        sent += [(f"p{player}", "a wrong guess")] * rng.choice([0, 0, 1])
-    rng.shuffle(sent)
-    with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda one: hunt.submit(*one), sent))
-    truth = Counter(player for (player, _), status in zip(sent, done, strict=True) if status == "201")
-    assert hunt.paths() == truth
-    assert max(truth.values()) <= 12
-    records = []
-    while more := hunt.stream.read():
-        records += more
-    batches = list(split_into_batches(records, rng))
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda i: apply_batches(hunt.table, batches[i::3] + batches[:5]), range(3)))
-    hunt.apply_stream()
-    hunt.compare_leaders()
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_a_game_with_concurrent_batches_is_counted_exactly(hunt: Hunt, seed: int) -> None:
-    play(hunt, 60, seed)
-
-
-@pytest.mark.long
-def test_a_game_of_thousands_of_players_is_counted_exactly(hunt: Hunt) -> None:
-    play(hunt, 3000, 7)
-
-
-def build_records(players: int, limit: int, rng: random.Random) -> tuple[list[Any], Counter[int]]:
-    """Return the stream records of a game, and the number of players by the number of paths found.
-
-    The records are recent, because a stream delivers none that is older than a day.
-    """
-    start = times.epoch(datetime.now(UTC)) - 3600
-    found: Counter[str] = Counter()
-    records = []
-    left = [f"p{i}" for i in range(players) for _ in range(min(limit, int(rng.expovariate(0.5)) + 1))]
-    rng.shuffle(left)
-    for place, player in enumerate(left):
-        key, second = progress.progress_key("hunt", player)._asdict(), start + place // 500
-        old: Item | None = {**key, "found": found[player], "latest": place} if found[player] else None
-        found[player] += 1
-        path = {**progress.path_key("hunt", player, f"path {found[player]}")._asdict(), "time": place}
-        new = {**key, "found": found[player], "latest": place + 1}
-        records += [record(None, path, second=second), record(old, new, second=second)]
-    return records, Counter(found.values())
-
-
-@pytest.mark.long
-def test_five_thousand_players_are_counted_exactly_with_any_delivery_of_their_records(
-    hunt: Hunt,
-) -> None:
-    """Batches hold several paths of a player, are redelivered whole and in parts, and run four at a time."""
-    rng = random.Random(5)
-    hunt.define(limit=12)
-    records, truth = build_records(5000, 12, rng)
-    for i in range(0, len(records), 1000):  # out of order, within the limits of shards
-        window = records[i : i + 1000]
-        rng.shuffle(window)
-        records[i : i + 1000] = window
-    batches = [records[i : i + 1000] for i in range(0, len(records), 1000)]
-    again = rng.sample(batches, len(batches) // 3) + [batch[:500] for batch in batches[::4]]
-    again += [batch[300:303] for batch in batches]
-    delivered = batches + again
-    rng.shuffle(delivered)
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda i: apply_batches(hunt.table, delivered[i::4]), range(4)))
-    statistics = challenge_queries.get_statistics(hunt.table, "hunt")
-    assert statistics.players == truth.total() == 5000
-    assert statistics.paths == sum(n * players for n, players in truth.items())
-    assert statistics.exactly == {str(n): truth[n] for n in range(1, 13)}
 
 
 # -- a model -------------------------------------------------------------------------------------------

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
-from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,13 +15,12 @@ from chalice.test import Client
 import app
 from chalicelib import settings, times
 from chalicelib.api import auth
-from chalicelib.chat import evidence, matching, matchmaker, outbox, reports, resume, waiting_pool
+from chalicelib.chat import evidence, matchmaker, outbox, reports, resume, waiting_pool
 from chalicelib.chat.connections import BLOCKED, RefusalCache, key, received_at
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import Busy
-from chalicelib.telemetry import logs
 from ops.aws import template
 from tests.chat.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import BEGIN
@@ -136,25 +132,6 @@ def test_messages_reach_only_the_partner_and_in_order(pair: Chat) -> None:
     assert pair.wire.read("c") == []
 
 
-def test_a_message_passes_only_few_modules(pair: Chat) -> None:
-    """So it passes six of our files from app.py to the table."""
-    pair.send("a", "message", text="the first message checks that the partner has been notified")
-    modules: set[str] = set()
-
-    def record(frame: FrameType, event: str, _: Any) -> None:
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.parent.name == "chat" and path.parent.parent.name == "chalicelib":
-            modules.add(path.stem)
-
-    sys.setprofile(record)
-    try:
-        pair.send_raw("a", '{"action": "message", "text": "hello"}')
-    finally:
-        sys.setprofile(None)
-    assert without_time(pair.wire.read("b"))[-1:] == [text("hello")]
-    assert modules == {"handlers", "evidence", "connections", "gateway"}
-
-
 def test_typing_reaches_the_partner(pair: Chat) -> None:
     assert pair.send("a", "typing") == []
     assert pair.wire.read("b") == [{"type": "typing"}]
@@ -164,10 +141,6 @@ def test_typing_reaches_the_partner(pair: Chat) -> None:
 def test_an_action_that_needs_a_partner_is_rejected_without_one(chat: Chat, action: str) -> None:
     chat.enter("a")
     assert chat.send("a", action, text="hello", reason="why") == [NOT_MATCHED]
-
-
-def test_a_ping_gets_a_pong(pair: Chat) -> None:
-    assert pair.send("a", "ping") == [{"type": "pong"}]
 
 
 MALFORMED = {
@@ -829,35 +802,6 @@ def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) ->
     assert "Mozilla" not in stored  # the user agent in context()
 
 
-def test_the_log_has_no_personal_data(
-    pair: Chat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines: list[str] = []
-    log = SimpleNamespace(
-        error=lambda *what, **more: lines.append(repr((what, more))),
-        warning=lambda *what, **more: lines.append(repr((what, more))),
-    )
-    monkeypatch.setattr(logs, "logger", lambda: log)
-    secret, resume_token = "my name is Ada, from 192.0.2.7", request_token(pair, "a")
-
-    def fail(id: str) -> None:
-        raise EndpointConnectionError(endpoint_url=f"https://192.0.2.7/{secret}")
-
-    pair.wire.before_post = fail
-    pair.send("a", "message", text=secret)
-
-    def busy(*_: Any) -> None:
-        raise Busy(secret)
-
-    monkeypatch.setattr(matching, "find_partner", busy)
-    assert pair.connect("c", query={"lobby": "red", "resume": "x" + resume_token}) == 200
-    pair.settings = SETTINGS._replace(secret="")
-    pair.send("a", "resume")
-    assert len(lines) >= 3
-    written = " ".join(lines) + capsys.readouterr().out
-    assert not [part for part in (secret, "Ada", "192.0.2.7", "Mozilla", resume_token) if part in written]
-
-
 # -- resuming -----------------------------------------------------------------------------------------
 
 
@@ -991,34 +935,6 @@ def test_a_post_whose_response_was_lost_is_not_retried(pair: Chat) -> None:
     pair.wire.before_post = lost
     pair.send("a", "message", text="hello")
     assert calls.count("b") == 1
-
-
-def test_each_event_costs_what_the_documentation_says(pair: Chat) -> None:
-    """ops/table.md has the same figures."""
-    costs = {}
-
-    def measure(what: str, run: Callable[[], Any]) -> None:
-        with Meter(pair.table.client) as meter:
-            run()
-        costs[what] = (meter.write_units, meter.read_units)
-
-    pair.send("a", "message", text="the first message checks that the partner has been notified")
-    measure("message", lambda: pair.send("a", "message", text="x" * 2000))
-    measure("connect, nobody waits", lambda: pair.connect("c"))
-    measure("status, waiting", lambda: pair.send("c", "status"))
-    measure("connect, matched", lambda: pair.connect("d"))
-    measure("status, with a notice", lambda: pair.send("d", "status"))
-    measure("disconnect, matched, and nobody else waits", lambda: pair.disconnect("d"))
-    measure("disconnect, waiting", lambda: pair.disconnect("c"))
-    assert costs == {
-        "message": (1, 0),
-        "connect, nobody waits": (5, 1.5),
-        "status, waiting": (1, 3),
-        "connect, matched": (15, 2.5),
-        "status, with a notice": (3, 2),
-        "disconnect, matched, and nobody else waits": (11, 4),
-        "disconnect, waiting": (5, 1),
-    }
 
 
 @pytest.mark.long

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 from botocore.loaders import create_loader
 from botocore.model import ServiceModel
 
-import app
-from chalicelib.chat import handlers, handshake
+from chalicelib.chat import handshake
 from chalicelib.settings import Settings
 from tests.support.gateway import request
-
-
-@pytest.mark.parametrize(
-    ("frame", "code"),
-    [
-        ("", "bad_request"),
-        ("None", "bad_request"),
-        ("7", "bad_request"),
-        ('{"action": 7}', "bad_request"),
-        ('{"text": "hello"}', "bad_request"),
-        ('{"action": "message", "text": "' + "x" * handlers.MAX_FRAME + '"}', "too_long"),
-    ],
-)
-def test_a_malformed_frame_gets_an_error_code(frame: str, code: str) -> None:
-    assert handlers.parse_frame(frame) == code
-    assert json.loads(handlers.error_frame(code)) == {"type": "error", "code": code}
 
 
 @pytest.mark.parametrize(
@@ -95,13 +75,3 @@ def test_api_gateway_accepts_no_close_code() -> None:
     shape = ServiceModel(service).operation_model("DeleteConnection").input_shape
     assert shape is not None
     assert list(shape.members) == ["ConnectionId"]
-
-
-def test_the_app_builds_its_own_client_for_connections() -> None:
-    """Chalice builds none. Without a session every post would raise an error."""
-    session: Any = app.app.websocket_api.session
-    client = session.client(
-        "apigatewaymanagementapi", endpoint_url="https://id.execute-api.us-east-1.amazonaws.com/api"
-    )
-    assert client.meta.config.read_timeout == 2
-    assert session.region_name == "us-east-1"

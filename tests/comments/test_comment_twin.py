@@ -7,7 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import combinations, count
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from chalicelib.aggregates import engine
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, counters, pages, replies, votes
 from chalicelib.comments import statistics as ratings
@@ -223,68 +222,6 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
     agree(table, product, twin, random.Random(len(operations)).sample(FILTERS, 12), (100, 3))
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_concurrent_writers_and_redelivery_agree_with_a_list_in_memory(live: Live, number: int) -> None:
-    """Four writers have their own authors. A reader lists pages and checks the comments that stay."""
-    table, product, chance = live.table, "hot", random.Random(number)
-    twin, lock = Twin(), threading.Lock()
-    stays = []
-    for i in range(15):
-        body = CommentBody(rating=i % 5 + 1, language=LANGUAGES[i % 3], text="stays")
-        stays.append(comments.post(new_context(table), product, body, Caller(f"stays-{i}"), None).comment)
-    twin.comments = list(stays)
-    live.drain()
-
-    writers: list[Future[None]] = []
-
-    def deliver(event: Any, _: object) -> None:
-        """Apply the first part of a batch, then all of it, and sometimes fail, so that it comes again.
-
-        Lambda keeps the order of a shard. Out of order, the edit of another comment could for a moment take
-        the one that stays from the statistics, which a page's plan relies on.
-        """
-        records = event["Records"]
-        some = records[: chance.randint(0, len(records))]
-        for batch in (some, records):
-            engine.apply(table, FEATURES, batch, derivations=[comments.derive])
-        if chance.random() < 0.2 and not all(writer.done() for writer in writers):
-            raise RuntimeError("a planted failure after the batch")
-
-    def write(writer: int) -> None:
-        dice, mine = random.Random(writer), Twin()
-        for i in range(30):
-            author, now = Caller(f"writer-{writer}-{dice.randint(0, 9)}"), datetime.now(UTC)
-            old = mine.of(author.sub)
-            rating, language = dice.randint(1, 5), dice.choice(LANGUAGES)
-            if old is None:
-                body = CommentBody(rating=rating, language=language, text=f"no. {i}")
-                mine.put(comments.post(new_context(table, now), product, body, author, None).comment)
-            elif dice.random() < 0.3:
-                comments.delete(table, product, old.id, ADMIN if old.hidden else author)
-                mine.comments.remove(old)
-            else:
-                hides = dice.random() < 0.3
-                patch = CommentPatch(hidden=not old.hidden) if hides else CommentPatch(rating=rating)
-                who = ADMIN if hides else author
-                mine.put(comments.patch(new_context(table, now), product, old.id, patch, who, None).comment)
-        with lock:
-            twin.comments += mine.comments
-
-    with live.applied(deliver), ThreadPoolExecutor(4) as pool:
-        writers += [pool.submit(write, i) for i in range(4)]
-        walks = 0
-        while not all(writer.done() for writer in writers) or not walks:
-            chosen = chance.choice(FILTERS)
-            found = [one.id for one in walk(table, product, chosen, chance.randint(1, 9))]
-            assert sorted(set(found), reverse=True) == found, chosen
-            assert {one.id for one in filter(chosen.takes, stays)} <= set(found), chosen
-            walks += 1
-        for writer in writers:
-            writer.result()
-    assert drift(table, FEATURES) == {}
-    agree(table, product, twin, FILTERS, (7,))
-
-
 # -- races ---------------------------------------------------------------------------------------------
 
 
@@ -347,29 +284,6 @@ def test_every_simultaneous_edit_is_applied_and_of_one_revision_only_one(live: L
     live.drain()
     assert drift(live.table, FEATURES) == {}
     assert walk(live.table, "p", Filter((5,), "de"), 100) == walk(live.table, "p", Filter(), 100)
-
-
-def test_simultaneous_edits_hides_and_deletes_leave_a_consistent_state(live: Live) -> None:
-    me = Caller("me")
-    for i in range(8):
-        now, product = datetime.now(UTC), f"p-{i}"
-        body = CommentBody(rating=5, language="en", text="")
-        id = comments.post(new_context(live.table, now), product, body, me, None).comment.id
-
-        def patch(part: CommentPatch, who: Caller, product: str = product, id: str = id) -> Any:
-            return lambda: comments.patch(new_context(live.table), product, id, part, who, None)
-
-        calls = [patch(CommentPatch(rating=4), me), patch(CommentPatch(hidden=True), ADMIN)]
-        if i % 2:
-            calls.append(lambda product=product, id=id: comments.delete(live.table, product, id, ADMIN))
-        at_once(*calls)
-        left = comments.find_stored(live.table, product, id)
-        author = live.table.get(comments.author_key(product, "me"), consistent=True)
-        assert (left is None) == bool(i % 2) == (author is None)
-        assert left is None or (left["rating"], comments.is_hidden(left)) == (4, True)
-    live.drain()
-    assert drift(live.table, FEATURES) == {}
-    assert ratings.list_leaders(new_context(live.table), LeadersQuery()).items == []
 
 
 @pytest.mark.parametrize("rounds", [12, pytest.param(1_000, marks=pytest.mark.long)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 import zlib
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from threading import Event, Lock
+from threading import Event
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -26,7 +25,6 @@ from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Busy, Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards.schemas import (
@@ -39,7 +37,6 @@ from chalicelib.leaderboards.schemas import (
 )
 from chalicelib.ranking import deepening, positions, ranking, tree
 from local.engines.engine import Engine
-from ops.imports import scores as import_scores
 from tests.conftest import EngineTable
 from tests.support.contexts import new_context
 from tests.support.faults import instead
@@ -511,59 +508,6 @@ def test_uneven_shards_are_merged_in_order(store: tuple[Table, Reader]) -> None:
 # -- races ---------------------------------------------------------------------------------------------
 
 
-def test_concurrent_submissions_of_one_player_are_all_counted(store: tuple[Table, Reader]) -> None:
-    """Eight clients send each id twice, while two consumers deliver the same batches concurrently.
-
-    A client that is told Busy repeats its request.
-    """
-    table, reader = store
-    board = Board(table, reader, BODIES[0])
-    done = Event()
-
-    def client(number: int) -> None:
-        for i in range(12):
-            player, id = ("ann", f"{number}-{i}") if i % 3 else (f"p{i}", f"{number}-{i}")
-            acknowledged = 0
-            while acknowledged < 2:
-                with contextlib.suppress(Busy):
-                    board.submit(Submission(player, id, 0, 0), Decimal(i + 1))
-                    acknowledged += 1
-
-    def consume(own_reader: Reader) -> None:
-        while not done.is_set():
-            aggregates.apply(table, CONTRIBUTIONS, own_reader.read(), now=NOW.timestamp)
-
-    with ThreadPoolExecutor(10) as pool:
-        consumers = [pool.submit(consume, one) for one in (reader.again(), reader.again())]
-        clients = [pool.submit(client, number) for number in range(8)]
-        try:
-            for one in clients:
-                one.result()
-        finally:
-            done.set()
-        for one in consumers:
-            one.result()
-    board.deliver()
-    model = Model(BODIES[0])
-    for i in range(12):
-        player = "ann" if i % 3 else f"p{i}"
-        model.scores[player] = model.scores.get(player, Decimal(0)) + 8 * (i + 1)
-    board.assert_equals(model)
-
-
-def test_the_best_of_many_concurrent_values_is_kept(store: tuple[Table, Reader]) -> None:
-    board = Board(*store, BODIES[3])
-    values = [Decimal(n) for n in range(2, 34)]
-    random.Random(3).shuffle(values)
-    with ThreadPoolExecutor(8) as pool:
-        kept = list(pool.map(lambda v: board.submit(Submission("ann", f"{v}", 0, 0), v)[0].score, values))
-    assert min(kept) == 2
-    board.deliver()
-    assert board.entries() == [(1, "ann", Decimal(2))]
-    for value in values:
-        assert not board.submit(Submission("ann", f"{value}", 0, 0), value)[1]
-
-
 def test_many_concurrent_rank_reads_of_a_sharded_board_do_not_deadlock(
     store: tuple[Table, Reader],
 ) -> None:
@@ -575,32 +519,6 @@ def test_many_concurrent_rank_reads_of_a_sharded_board_do_not_deadlock(
     with ThreadPoolExecutor(3 * THREADS) as pool:
         futures = [pool.submit(board.standing, f"p{i % 4}") for i in range(6 * THREADS)]
         assert [one.result(60).rank for one in futures] == [4 - i % 4 for i in range(6 * THREADS)]
-
-
-def test_concurrent_requests_to_end_a_season_end_it_once(store: tuple[Table, Reader]) -> None:
-    board = Board(*store, BODIES[0])
-
-    def end(_: int) -> int:
-        try:
-            ended, _ = boards.end_season(new_context(board.table, NOW), board.name, SeasonBody(season=1))
-            return ended.season
-        except Conflict:
-            return 0
-
-    with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(end, range(8))) <= {0, 2}
-    assert boards.find(new_context(board.table, NOW), board.name).season == 2
-
-
-def test_an_unknown_player_and_a_value_out_of_range_raise_errors_that_say_so(
-    store: tuple[Table, Reader],
-) -> None:
-    board = Board(*store, BODIES[0])
-    with pytest.raises(NotFound, match="no score on"):
-        board.standing("nobody")
-    with pytest.raises(Unprocessable, match="from 0 to 50"):
-        board.submit(Submission("ann", "1", 0, 0), Decimal(51))
-    assert board.entries(place=5) == []
 
 
 # -- cost of changes -----------------------------------------------------------------------------------
@@ -657,54 +575,6 @@ def test_a_board_that_grows_is_exact_and_its_buckets_are_small(
     assert board.largest_bucket() <= 4
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("small_buckets")
-@pytest.mark.parametrize("growth", GROWTHS)
-def test_an_import_of_many_at_once_is_deepened_once_for_each_level(
-    store: tuple[Table, Reader], growth: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No submission knew how deep the tree is, because the stream had counted none of them."""
-    rng, board = random.Random(growth), Crowd(*store, BoardBody(title="crowd", operator="set"))
-    values = {f"p{number}": GROWTHS[growth](rng) for number in range(80)}
-    board.place(values)
-    stamps: list[Any] = []
-    stamp = deepening._stamp
-    monkeypatch.setattr(deepening, "_stamp", lambda *arguments: stamps.append(stamp(*arguments)))
-    board.settle()
-    board.assert_exact(values)
-    assert board.largest_bucket() <= 4
-    levels = sum(int(item["depth"]) - 1 for item in scan(board.table) if "depth" in item)
-    assert len(stamps) <= 1.2 * levels
-
-
-@pytest.mark.usefixtures("small_buckets")
-@pytest.mark.parametrize("growth", ["uniform", "tied"])
-def test_an_import_that_pauses_before_each_mark_leaves_exact_ranks(
-    store: tuple[Table, Reader], growth: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """During each pause others submit, and the stream counts and follows them."""
-    rng, board = random.Random(growth), Crowd(*store, BoardBody(title="crowd", operator="set"))
-    values = {f"p{number}": GROWTHS[growth](rng) for number in range(60)}
-    rows = [scores.Submission(player, "1", Decimal(value), "") for player, value in values.items()]
-    update, pausing = board.table.update, Lock()
-
-    def pause(*arguments: Any, **given: Any) -> Any:
-        if "full" in (given.get("names") or {}).values() and pausing.acquire(blocking=False):
-            try:
-                for player in (f"q{len(values)}", f"q{len(values) + 1}"):
-                    values[player] = GROWTHS[growth](rng)
-                    board.submit(Submission(player, "1", 0, 0), Decimal(values[player]))
-                board.deliver()
-            finally:
-                pausing.release()
-        return update(*arguments, **given)
-
-    monkeypatch.setattr(board.table, "update", pause)
-    import_scores.write(board.table, board.name, rows)
-    board.settle()
-    board.assert_exact(values)
-
-
 @pytest.mark.usefixtures("small_buckets")
 def test_a_board_stays_exact_when_all_move_into_one_percent_and_when_it_collapses(
     store: tuple[Table, Reader],
@@ -743,41 +613,6 @@ def test_a_rank_is_exact_at_every_moment_of_a_deepening(store: tuple[Table, Read
                 assert board.standing(player).rank == ordered.index(values[player]) + 1
             moments += 1
     assert moments > 30
-
-
-@pytest.mark.usefixtures("small_buckets")
-def test_the_check_of_each_moment_finds_children_that_are_used_too_early(
-    store: tuple[Table, Reader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tree, "is_complete", lambda prefix, nodes: prefix in nodes)
-    with pytest.raises(AssertionError):
-        test_a_rank_is_exact_at_every_moment_of_a_deepening(store)
-
-
-@pytest.mark.usefixtures("small_buckets")
-def test_a_player_who_comes_with_a_stale_depth_is_counted_at_the_right_one(
-    store: tuple[Table, Reader],
-) -> None:
-    rng, board = random.Random(3), Crowd(*store, BoardBody(title="crowd", operator="set"))
-    values = {f"p{number}": rng.randint(1_000, 9_999) for number in range(40)}
-    board.place(values)
-    board.settle()
-    late = {f"late{number}": rng.randint(1_000, 9_999) for number in range(3)}
-    board.place(late)
-    board.settle()
-    board.assert_exact(values | late)
-    assert board.largest_bucket() <= 4
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("growth", GROWTHS)
-def test_a_board_of_thousands_is_exact_with_the_real_limit(store: tuple[Table, Reader], growth: str) -> None:
-    rng, board = random.Random(growth), Crowd(*store, BoardBody(title="crowd", operator="set"))
-    values = {f"p{number}": GROWTHS[growth](rng) for number in range(3_000)}
-    board.place(values)
-    board.settle()
-    board.assert_exact(values, 40)
-    assert board.largest_bucket() <= tree.LIMIT
 
 
 @pytest.mark.parametrize("depths", [(1, 0), (1, 2), (1, 2, 0)], ids=["gone", "deeper", "deeper and gone"])

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import http.client
 import io
-import json
 import os
 import shutil
 import signal
@@ -233,38 +232,6 @@ def test_arithmetic_has_38_digits(engine_table: EngineTable) -> None:
     assert changed.get_item(TableName=name, Key=key)["Item"]["n"] == {"N": "9" * 38}
 
 
-def test_a_rest_api_is_imported_and_overwritten(account: Engine) -> None:
-    def spec(path: str) -> bytes:
-        return json.dumps(
-            {"swagger": "2.0", "info": {"title": "hubbub"}, "paths": {path: {"get": {}}}}
-        ).encode()
-
-    gateway = account.client("apigateway")
-
-    def paths(api_id: str) -> set[str]:
-        return {str(item["path"]) for item in gateway.get_resources(restApiId=api_id)["items"]}
-
-    api_id = gateway.import_rest_api(body=spec("/views"))["id"]
-    assert paths(api_id) == {"/", "/views"}
-    assert gateway.put_rest_api(restApiId=api_id, mode="overwrite", body=spec("/health"))["id"] == api_id
-    assert paths(api_id) == {"/", "/health"}
-    patch = [{"op": "replace", "path": "/minimumCompressionSize", "value": "1024"}]
-    gateway.update_rest_api(restApiId=api_id, patchOperations=patch)
-    assert gateway.get_rest_api(restApiId=api_id)["minimumCompressionSize"] == 1024
-
-
-def test_an_engine_at_a_url_is_used_without_starting_one(engine: Engine) -> None:
-    with start(engine.endpoint, None) as found:
-        assert (found.endpoint, found.process) == (engine.endpoint, None)
-    assert engine.client("dynamodb").list_tables()
-
-
-def test_a_client_ignores_profiles_and_proxies(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert start(engine.endpoint, None).client("dynamodb").list_tables()
-
-
 def test_two_engines_do_not_share_a_folder(tmp_path: Path) -> None:
     with start(DYNOXIDE, tmp_path), pytest.raises(EngineUnavailable, match=f"process {os.getpid()} is"):
         start(DYNOXIDE, tmp_path)
@@ -354,19 +321,6 @@ def test_a_verified_archive_is_installed_once(machine: Path, monkeypatch: pytest
     assert binary.stat().st_mode & 0o777 == 0o755
     (machine / "npm").unlink()
     assert dynoxide.find() == binary
-
-
-def test_a_python_without_filters_for_archives_installs_it(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extract = tarfile.TarFile.extract
-
-    def extract_of_3_11_2(self: tarfile.TarFile, member: str, path: str) -> None:
-        extract(self, member, path)
-
-    monkeypatch.setattr(tarfile.TarFile, "extract", extract_of_3_11_2)
-    monkeypatch.delattr(tarfile, "data_filter", raising=False)
-    test_a_verified_archive_is_installed_once(machine, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["linux-arm64", "darwin-x64", "darwin-arm64"])
@@ -493,20 +447,6 @@ def test_stream_records_are_trimmed_after_24_hours_and_numbers_continue(tmp_path
         assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in kept] == ["3", "4"]
         assert kept[0] == last | {"dynamodb": kept[0]["dynamodb"]}
         assert int(kept[1]["eventID"]) == 4
-
-
-def test_the_time_of_a_write_does_not_depend_on_the_length_of_the_stream(tmp_path: Path) -> None:
-    """dynoxide reads its whole stream for each write, without the index that the guard adds."""
-    with start(DYNOXIDE, tmp_path) as engine:
-        create_table(engine.client("dynamodb"), "dev")
-        put(engine, "1")
-        with sqlite3.connect(tmp_path / "dynoxide" / guard.DATABASE) as database:
-            plan = database.execute(
-                "EXPLAIN QUERY PLAN SELECT COALESCE(MAX(CAST(sequence_number AS INTEGER)), 0) + 1"
-                " FROM _stream_records WHERE table_name = 'hubbub-dev'"
-            ).fetchall()
-    [(*_, step)] = plan
-    assert step == "SEARCH _stream_records USING INDEX stream_sequence (table_name=?)"
 
 
 # -- waiting for writes --------------------------------------------------------------------------------
@@ -637,13 +577,3 @@ def test_a_page_of_another_origin_cannot_reach_an_engine(browser: Browser) -> No
         }
         assert set(statuses) == {403}
         assert dynamodb.list_tables()["TableNames"] == ["hubbub-dev"]
-
-
-def test_a_url_without_an_engine_is_refused() -> None:
-    with pytest.raises(EngineUnavailable, match="there is no DynamoDB at"):
-        start("http://127.0.0.1:9", None)
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(EngineUnavailable, match="'localstack' is not an engine"):
-        start("localstack", None)

@@ -140,16 +140,6 @@ def test_a_batch_whose_handler_raises_is_retried_before_later_records() -> None:
     assert taker.batches == ["12", "12", "12", "34", "56", "6"]
 
 
-def test_a_failing_batch_is_retried_automatically() -> None:
-    stream, taker = FakeStream(a=list("123")), Taker(failures=3)
-    pump = pump_of(stream, taker)
-    pump.start()
-    while taker.batches[-1:] != ["3"]:
-        threading.Event().wait(0.001)
-    assert pump.stop()
-    assert taker.batches == ["12", "12", "12", "12", "3"]
-
-
 def test_a_stopped_pump_first_drains_its_source() -> None:
     stream, taker = FakeStream(a=list("1234567")), Taker()
     pump = pump_of(stream, taker)

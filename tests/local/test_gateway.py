@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -171,11 +170,6 @@ def test_connect_sees_the_query_string_and_the_headers(gateway: Gateway, echo: E
     assert context["identity"]["sourceIp"] == "127.0.0.1"
     assert before <= context["connectedAt"] <= context["requestTimeEpoch"] <= time.time() * 1000
     assert {"domainName", "stage", "apiId", "requestId"} <= context.keys()
-
-
-def test_a_connect_without_a_query_string_has_none(gateway: Gateway, echo: Echo) -> None:
-    with connect(gateway.url):
-        assert "queryStringParameters" not in echo.connected.get(timeout=PATIENCE)
 
 
 def test_a_post_during_its_own_connect_is_gone(gateway: Gateway, echo: Echo) -> None:
@@ -378,15 +372,6 @@ def test_a_closed_or_unknown_connection_is_gone(gateway: Gateway, echo: Echo) ->
     assert disconnected.value.connection_id == connection_id
 
 
-def test_get_connection_returns_the_client_and_the_time_of_connection(gateway: Gateway, echo: Echo) -> None:
-    with connect(gateway.url, user_agent_header="tester/1.0"):
-        connection_id = echo.connection_id()
-        echo.send(connection_id, "hello")
-        info = echo.app.websocket_api.info(connection_id)
-    assert info["Identity"] == {"SourceIp": "127.0.0.1", "UserAgent": "tester/1.0"}
-    assert timedelta() < info["LastActiveAt"] - info["ConnectedAt"] < timedelta(seconds=PATIENCE)
-
-
 def test_a_post_over_the_limit_is_too_large(gateway: Gateway, echo: Echo) -> None:
     api = management(gateway)
     with connect(gateway.url) as client:
@@ -442,30 +427,6 @@ def test_messages_of_a_connection_are_handled_in_order(gateway: Gateway, echo: E
         assert [client.recv(timeout=PATIENCE) for _ in range(200)] == [str(n) for n in range(200)]
 
 
-def test_two_connections_can_reach_each_other(gateway: Gateway, echo: Echo) -> None:
-    with connect(gateway.url) as first, connect(gateway.url) as second:
-        ids = [echo.connection_id(), echo.connection_id()]
-        assert gateway.connection_ids() == set(ids)
-        echo.send(ids[1], "to the second")
-        echo.send(ids[0], "to the first")
-        assert first.recv(timeout=PATIENCE) == "to the first"
-        assert second.recv(timeout=PATIENCE) == "to the second"
-
-
-def test_a_hundred_clients_are_served_at_once(gateway: Gateway, echo: Echo) -> None:
-    everyone = threading.Barrier(100, timeout=PATIENCE)
-
-    def talk(number: int) -> str | bytes:
-        with connect(gateway.url) as client:
-            everyone.wait()
-            client.send(f"I am {number}")
-            return client.recv(timeout=PATIENCE)
-
-    with ThreadPoolExecutor(100) as clients:
-        assert list(clients.map(talk, range(100))) == [f"I am {number}" for number in range(100)]
-    assert len({echo.disconnect() for _ in range(100)}) == 100
-
-
 def test_a_peer_that_does_not_read_is_disconnected(serve: Callable[..., Gateway], echo: Echo) -> None:
     gateway = serve(patience_seconds=0.2)
     client = raw_client(gateway)
@@ -477,11 +438,6 @@ def test_a_peer_that_does_not_read_is_disconnected(serve: Callable[..., Gateway]
     assert posted
     assert echo.disconnect() == (1006, connection_id)
     reset(client)
-
-
-def test_a_busy_port_is_an_error(gateway: Gateway, echo: Echo) -> None:
-    with pytest.raises(OSError, match="in use"):
-        Gateway(echo.app, int(gateway.url.rpartition(":")[2])).start()
 
 
 def test_stop_closes_the_connections_and_leaves_no_thread(serve: Callable[..., Gateway], echo: Echo) -> None:

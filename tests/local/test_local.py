@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import itertools
 import json
 import os
@@ -12,10 +11,8 @@ import sqlite3
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -111,11 +108,6 @@ def test_only_the_page_and_its_files_are_served(run: Run) -> None:
         assert (status, answer["code"]) == (404, "NotFound")
 
 
-def test_every_route_answers_a_preflight(run: Run) -> None:
-    for path in ("/views", "/views/series", "/views/events", "/views/top", "/views/badge.svg", "/health"):
-        assert run.call("OPTIONS", path) == (200, "")
-
-
 @pytest.mark.long
 @needs_proc
 def test_an_idle_run_uses_at_most_one_percent_of_a_core(tmp_path: Path) -> None:
@@ -158,16 +150,6 @@ def test_an_admin_token_is_accepted_and_other_tokens_are_refused(run: Run) -> No
         answer = run.call("GET", events, token=wrong)
         assert answer[0] == status
         assert set(answer[1]) == {"code", "message"}
-
-
-def test_two_concurrent_runs_do_not_share_data(run: Run, tmp_path: Path) -> None:
-    with Run(tmp_path / "data", "--no-reload") as other:
-        before = run.views()
-        other.post(view("other-1"), view("other-2"))
-        other.wait_for_views(2)
-        run.post(view("one"))
-        run.wait_for_views(before + 1)
-        assert other.views() == 2
 
 
 def test_runs_that_start_at_once_do_not_share_an_engine(tmp_path: Path) -> None:
@@ -306,49 +288,6 @@ def kill(run: Run, *, engine_first: bool) -> None:
     run.process.wait()
 
 
-@pytest.mark.long
-@needs_proc
-@pytest.mark.parametrize("engine_first", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_acknowledged_views_survive_a_kill_of_every_process(engine_first: bool, tmp_path: Path) -> None:
-    acknowledged: set[str] = set()
-    admin = token("--scope", "admin")  # without the limits of anonymous clients
-
-    def post(run: Run, name: str) -> None:
-        """Post views until the run is killed; what is refused then may be there or not."""
-        for batch in itertools.count():
-            clients = [f"{name}-{batch}-{i}" for i in range(10)]
-            try:
-                status, _ = run.call("POST", "/views", {"events": [*map(view, clients)]}, admin)
-            except (OSError, http.client.HTTPException):
-                return
-            if status == 202:
-                acknowledged.update(clients)
-
-    def everything_is_there(run: Run) -> None:
-        keys = run.keys()
-        there = {sk.rpartition("#")[2] for _, sk in keys if sk.startswith("T#")}
-        assert acknowledged - there == set()
-        run.wait_for_views(len(there))
-
-    def enough(wanted: int) -> bool:
-        return len(acknowledged) >= wanted
-
-    for life in range(3):
-        with Run(tmp_path / "data", "--no-reload") as run:
-            everything_is_there(run)  # at once after the kill
-            wanted = len(acknowledged) + 200
-            threads = [threading.Thread(target=post, args=(run, f"{life}-{i}")) for i in range(4)]
-            for thread in threads:
-                thread.start()
-            until(partial(enough, wanted), "200 more views are acknowledged")
-            kill(run, engine_first=engine_first)
-            for thread in threads:
-                thread.join()
-    with Run(tmp_path / "data", "--no-reload") as run:
-        everything_is_there(run)
-        assert run.interrupt() == 0
-
-
 @needs_proc
 @pytest.mark.parametrize("killed", ["guard", "dynoxide"])
 @pytest.mark.parametrize("options", [["--no-reload"], pytest.param([], marks=pytest.mark.long)])
@@ -450,11 +389,6 @@ def test_the_files_of_a_run_are_readable_only_by_their_owner(tmp_path: Path) -> 
         path: oct(path.stat().st_mode) for path in kept if path.exists() and path.stat().st_mode & 0o077
     } == {}
     assert {"run.lock", "stream.json", "queue.db"} <= {path.name for path in kept}
-
-
-def test_trace_is_not_an_allowed_method(run: Run) -> None:
-    status, answer = run.call("TRACE", "/views")
-    assert (status, answer["code"]) == (405, "MethodNotAllowed")
 
 
 def test_an_old_python_gets_a_clear_message(tmp_path: Path) -> None:

@@ -252,23 +252,6 @@ def test_the_longest_period_is_read(site: Site) -> None:
     assert found["items"] == [{"referrer": "a.example", "views": 1}]
 
 
-def test_each_list_is_served_as_csv(site: Site) -> None:
-    site.post(event(referrer="https://a.example/", campaign="=cmd"))
-    site.settle()
-    period = f"site={HOST}&from={day(1)}&to={day(1)}"
-    for path, text in (
-        ("views/site", f'"time","views","visitors"\r\n"{day(1)}T00:00:00Z",1,1\r\n'),
-        ("views/top", f'"url","views"\r\n"https://{HOST}/a",1\r\n'),
-        ("views/referrers", '"referrer","views"\r\n"a.example",1\r\n'),
-        ("views/campaigns", '"campaign","views"\r\n"\'=cmd",1\r\n'),
-    ):
-        assert site.get(f"/{path}?{period}", Accept="text/csv") == text
-    assert (
-        site.get("/sites", Accept="text/csv", Authorization=site.admin())
-        == f'"site","views"\r\n"{HOST}",1\r\n'
-    )
-
-
 # -- the list of sites ---------------------------------------------------------------------------------
 
 
