@@ -152,7 +152,7 @@ def measure_rank(engine: Engine, size: int) -> tuple[Cell, ...]:
         trips = RoundTrips()
         with trips.of(table.client, 0.02):
             ours()
-        with Meter(table.client, reader=engine.client("dynamodb")) as published:
+        with Meter(table.client) as published:
             assert count_better(table.client, table.name, board, player) <= right
         with redis_board.server() as redis:
             redis_board.fill(redis, board.scores)

@@ -746,13 +746,6 @@ def test_an_address_may_send_five_reports_and_one_more_every_five_minutes(chat: 
     assert count_reports(chat) == 7
 
 
-def test_ipv6_addresses_of_one_network_share_a_limit_of_reports(chat: Chat) -> None:
-    for number in range(5):
-        assert report(chat, f"s{number}", f"2001:db8:0:1::{number}") == []
-    assert report(chat, "s5", "2001:db8:0:1:ffff::1") == [SLOW_DOWN]
-    assert report(chat, "s6", "2001:db8:0:2::1") == []
-
-
 def test_an_address_is_stored_as_a_keyed_digest_that_expires(chat: Chat) -> None:
     report(chat, "s", "192.0.2.1")
     [item] = [item for item in scan(chat.table) if item["pk"].startswith("REPORTER#")]

@@ -12,7 +12,6 @@ from chalicelib.dynamo import capacity
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
-from local.engines.engine import Engine
 from tests.conftest import EngineTable
 from tests.support.meter import Meter
 
@@ -32,10 +31,10 @@ def item(i: int, size: int = 300) -> dict[str, object]:
     return key(i)._asdict() | {"text": "x" * size}
 
 
-def test_the_counted_units_are_those_of_the_meter(table: Table, engine: Engine) -> None:
+def test_the_counted_units_are_those_of_the_meter(table: Table) -> None:
     for i in range(40):
         table.put(item(i))
-    with Meter(table.client, reader=engine.client("dynamodb")) as meter, capacity.count_units() as units:
+    with Meter(table.client) as meter, capacity.count_units() as units:
         table.get(key(1), consistent=True)
         table.get(key(99))
         table.get_many(map(key, range(30, 50)))

@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from chalicelib.aggregates import engine as aggregates
-from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, pages, statistics
-from chalicelib.comments.schemas import CommentsQuery, LeadersQuery, StatisticsQuery
+from chalicelib.comments import comments, statistics
+from chalicelib.comments.schemas import LeadersQuery, StatisticsQuery
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
@@ -106,29 +105,6 @@ def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Importe
                 new_context(table), LeadersQuery(limit=limit, language=language or None)
             ).items
             assert [(one.product, one.five_star) for one in leaders] == right[:limit]
-
-
-@pytest.mark.long
-def test_the_reviews_of_a_product_are_listed_newest_last_row_first(imported: Imported) -> None:
-    table, rows = imported[0], [row for row in reviews() if row["product"] == "garment-1078"]
-    assert len(rows) > 30
-    for chosen, language in (("", ""), ("5", ""), ("1,2", ""), ("4,5", "de"), ("", "pt-BR")):
-        right = [
-            (row["author"], row["text"].replace("\r\n", "\n").strip())
-            for row in rows[::-1]
-            if row["rating"] in (chosen or "12345") and language in ("", row["language"])
-        ]
-        found, cursor = [], None
-        while True:
-            query = CommentsQuery(
-                rating=chosen or None, language=language or None, limit=7, cursor=cursor or None
-            )
-            page = pages.list_comments(new_context(table, settings=STAGE), "garment-1078", query, Caller())
-            found += [(one.author, one.text) for one in page.items]
-            cursor = page.cursor
-            if cursor is None:
-                break
-        assert found == right
 
 
 def test_a_row_is_a_comment_or_has_a_reason() -> None:

@@ -382,34 +382,12 @@ def test_an_import_that_was_killed_is_taken_up_and_counts_once(
     assert items(table) == whole
 
 
-def test_importing_again_writes_nothing_new(table: Table, tmp_path: Path) -> None:
-    file = log_file(tmp_path, *(line(f"GET /{i % 7} HTTP/1.1", address=f"192.0.2.{i}") for i in range(60)))
-    assert run(file).exit_code == 0
-    before = items(table)
-    assert len(before) == 60
-    assert run(file).exit_code == 0
-    assert items(table) == before
-
-
 def test_a_log_comes_from_standard_input_plain_or_compressed(table: Table) -> None:
     text = f"{line()}\n".encode()
     for stdin in (text, gzip.compress(text), gzip.compress(text) + gzip.compress(text)):
         done = run("-", "--json", stdin=stdin)
         assert (done.exit_code, json.loads(done.stdout)["distinct"]) == (0, 1)
     assert len(items(table)) == 1
-
-
-def test_the_summary_is_a_table_or_json(table: Table, tmp_path: Path) -> None:
-    done = run(log_file(tmp_path, line(), line("GET /feed HTTP/1.1")))
-    rows = dict(re.split(r"\s{2,}", row.strip()) for row in done.stdout.splitlines())
-    assert rows["lines"] == "2"
-    assert rows["distinct views (written)"] == "1"
-    assert rows["skipped: feed"] == "1"
-    assert done.stderr == ""
-
-
-def test_an_empty_log_is_imported(table: Table, tmp_path: Path) -> None:
-    assert run(log_file(tmp_path), "--json").exit_code == 0
 
 
 def test_a_line_without_an_end_is_cut_in_malformed_ones(table: Table, tmp_path: Path) -> None:
@@ -431,25 +409,6 @@ def test_an_unreadable_log_is_a_one_line_error(table: Table, tmp_path: Path) -> 
     (tmp_path / "cut.gz").write_bytes(gzip.compress(f"{line()}\n".encode() * 99)[:-20])
     assert "damaged" in failure(run(str(tmp_path / "cut.gz")))
     assert "no line is in Apache's combined format" in failure(run(log_file(tmp_path, "a", "b")))
-
-
-def test_an_engine_that_does_not_run_is_a_one_line_error(table: Table, tmp_path: Path) -> None:
-    os.environ["HUBBUB_ENDPOINT"] = "http://127.0.0.1:9"
-    with mock.patch.object(views, "write", side_effect=_unreachable):
-        assert "Is `make run` running?" in failure(run(log_file(tmp_path, line()), stage="local"))
-
-
-def _unreachable(*_: object, **__: object) -> int:
-    from botocore.exceptions import EndpointConnectionError
-
-    from chalicelib.errors import Busy
-
-    raise Busy("unreachable") from EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
-
-
-def test_a_stage_without_a_table_is_a_one_line_error(table: Table, tmp_path: Path) -> None:
-    os.environ["HUBBUB_TABLE"] = "another"
-    assert "does not exist" in failure(run(log_file(tmp_path, line())))
 
 
 def test_an_interrupted_import_says_that_it_may_run_again(table: Table, tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ import gzip
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -33,12 +31,11 @@ from chalicelib.ranking import deepening, ranking, tree
 from ops.aws import template
 from ops.cli.main import main
 from ops.imports import scores as import_scores
-from ops.imports.scores import GROUP, Columns, Outcome, Skip, is_counted, read, wait, write, write_group
+from ops.imports.scores import Columns, Outcome, Skip, is_counted, read, wait, write, write_group
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
 from tests.support.contexts import new_context
-from tests.support.faults import after, instead, refused
-from tests.support.meter import Meter
+from tests.support.faults import after, instead
 from tests.support.records import Reader, drift, scan
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -239,54 +236,6 @@ def test_an_import_that_is_killed_among_first_scores_goes_on_where_it_was(table:
     assert scores(table) == sums(60, 1)
 
 
-def test_several_imports_of_one_file_at_once_count_every_row_once(
-    engine_table: EngineTable, table: Table
-) -> None:
-    defined(table)
-    file = history(players=60, games=2)
-    start = threading.Barrier(3)
-
-    def run() -> dict[str, int]:
-        start.wait()
-        return imported(table, file)
-
-    with ThreadPoolExecutor(3) as pool:
-        done = [one.result() for one in [pool.submit(run) for _ in range(3)]]
-    assert sum(one.get("new", 0) for one in done) == 120
-    assert sum(one.get("known", 0) for one in done) == 240
-    assert scores(table) == sums(60, 2)
-    settle(engine_table, table)
-
-
-def test_an_import_beside_live_submissions_counts_both(engine_table: EngineTable, table: Table) -> None:
-    """Players play on while their history comes in, and some of the rows came over REST before."""
-    defined(table)
-    file = history(players=60, games=2)
-    stop = threading.Event()
-    played: list[str] = []
-
-    def play() -> None:
-        while not stop.is_set() or len(played) < 10:
-            player, game = f"p{len(played) % 60}", f"live-{len(played)}"
-            body = ScoreBody(id=game, value=Decimal(1))
-            leaderboards.submit(new_context(table), "points", body, Caller(player))
-            played.append(player)
-
-    for number in range(0, 60, 7):
-        body = ScoreBody(id="g1", value=Decimal(number * 10 + 1))
-        leaderboards.submit(new_context(table), "points", body, Caller(f"p{number}"))
-    with ThreadPoolExecutor(1) as pool:
-        live = pool.submit(play)
-        try:
-            done = imported(table, file)
-        finally:
-            stop.set()
-        live.result()
-    assert done == {"new": 111, "known": 9}
-    assert scores(table) == {player: total + played.count(player) for player, total in sums(60, 2).items()}
-    settle(engine_table, table)
-
-
 def test_a_row_that_is_refused_holds_up_no_other(table: Table) -> None:
     """Each kind of refusal: a sum that would leave the range, and an id that came in between."""
     most = 10**15
@@ -345,27 +294,6 @@ def test_an_import_over_the_end_of_a_season_counts_in_one_of_the_two(table: Tabl
     right = sums(10, 1)
     assert scores(table) == {player: right[player] for player in list(right)[:5]}
     assert scores(table, season=2) == {player: right[player] for player in list(right)[5:]}
-
-
-def test_a_table_that_is_busy_is_waited_for(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    defined(table)
-    table._pause = lambda seconds: None
-    throttles = [refused("ThrottlingException")] * 40  # more than one call's tries
-    with instead(table, "BatchExecuteStatement", *throttles):
-        done = imported(table, history(players=5, games=1))
-    assert done["new"] + done.get("known", 0) == 5  # rows that were written before the throttle are known
-    assert scores(table) == sums(5, 1)
-
-
-def test_what_a_row_costs(table: Table) -> None:
-    defined(table)
-    found = read(history(players=GROUP, games=1), GAMES, boards.find(new_context(table, NOW), "points"), NOW)
-    group = [one for one in found if isinstance(one, Submission)]
-    for write_units, nodes in ((3 * GROUP, 1.5 * GROUP), (0, 0)):
-        with Meter(table.client) as meter:
-            write_group(table, "points", group)
-        assert meter.write_units == write_units
-        assert 2 * GROUP + 1 <= meter.read_units <= 2 * GROUP + 1 + nodes
 
 
 def test_a_score_that_comes_between_the_two_writes_of_a_first_one_keeps_both(table: Table) -> None:
@@ -482,15 +410,6 @@ def test_the_summary_accounts_for_every_row(stage: Table, tmp_path: Path) -> Non
     assert (rows["rows"], rows["known"], rows["skipped: bad value"]) == ("4", "2", "1")
 
 
-def test_scores_come_from_standard_input_plain_or_compressed(stage: Table) -> None:
-    defined(stage)
-    text = b"".join(lines(GOOD))
-    for stdin, became in ((text, "new"), (gzip.compress(text), "known")):
-        done = run("-", "--json", stdin=stdin)
-        assert (done.exit_code, json.loads(done.stdout)[became]) == (0, 1)
-    assert scores(stage) == {"a": 90}
-
-
 def test_a_missing_board_is_a_one_line_error_that_explains_how_to_create_it(
     stage: Table, tmp_path: Path
 ) -> None:
@@ -510,22 +429,9 @@ def test_an_unreadable_file_is_a_one_line_error(stage: Table, tmp_path: Path) ->
     assert "the most frequent reason is bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
 
 
-def test_a_file_of_a_header_alone_is_imported(stage: Table, tmp_path: Path) -> None:
-    defined(stage)
-    assert run(file(tmp_path)).exit_code == 0
-
-
 @pytest.mark.parametrize("board", ["", "a#b", "a b", "x" * 129])
 def test_a_board_that_cannot_be_is_a_usage_error(stage: Table, tmp_path: Path, board: str) -> None:
     assert run(file(tmp_path, GOOD), "--board", board).exit_code == 2
-
-
-def test_an_interrupted_import_says_that_it_may_run_again(stage: Table, tmp_path: Path) -> None:
-    defined(stage)
-    with mock.patch.object(leaderboards, "write_first", side_effect=KeyboardInterrupt):
-        done = run(file(tmp_path, GOOD))
-    assert done.exit_code == 130
-    assert "run it again" in done.stderr
 
 
 def test_scores_that_are_yet_to_be_ranked_are_reported(

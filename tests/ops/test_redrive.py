@@ -25,7 +25,7 @@ from ops.cli.main import main
 from ops.maintenance.audit import NO_SUMS
 from ops.maintenance.redrive import Summary, redrive
 from tests.histories.world import Killed
-from tests.support.faults import after, instead, timed_out
+from tests.support.faults import after, instead
 from tests.support.records import record, scan
 from tests.support.tables import store_on
 
@@ -255,14 +255,6 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next(table: Table, fault: Any) 
     assert (counted(table), entries(table)) == (twos(40), [])
 
 
-def test_a_transaction_whose_response_was_lost_adds_nothing_twice(table: Table) -> None:
-    spoil(table, 5)
-    with after(table, "TransactWriteItems", timed_out()):  # repeated under the same ClientRequestToken
-        assert redrive(table, LENIENT).applied == 5
-    redrive(table, LENIENT)
-    assert (counted(table), entries(table)) == (twos(5), [])
-
-
 def test_an_entry_that_dynamodb_rejects_stays_and_takes_no_other_with_it(table: Table) -> None:
     spoil(table, 20)
     other = {**challenge_progress.progress_key("odd", "p")._asdict(), "found": "2"}
@@ -326,18 +318,3 @@ def test_the_command_exits_with_3_while_entries_stay_and_with_0_afterwards(stage
     assert len(entries(stage)) == 2
     assert run().exit_code == 0
     assert (counted(stage), entries(stage)) == (twos(1), [])
-
-
-def test_the_command_prints_one_json_object(stage: Table) -> None:
-    change(stage, None, progress("ann", "broken"))
-    said = json.loads(run("--json", "--dry-run").stdout)
-    [reason] = said.pop("reasons")
-    assert said == {"dryRun": True, "entries": 1, "applied": 0, "cancelled": 0, "gone": 0, "left": 1}
-    assert reason.startswith("ValueError: `found` must be")
-
-
-def test_the_command_can_be_interrupted(stage: Table) -> None:
-    spoil(stage, 1)
-    with mock.patch("ops.maintenance.redrive.redrive", side_effect=KeyboardInterrupt):
-        done = run()
-    assert (done.exit_code, "run it again" in done.output) == (130, True)

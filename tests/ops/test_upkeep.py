@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -17,10 +15,8 @@ import app
 from chalicelib import ulids
 from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, counters, votes
-from chalicelib.comments.schemas import CommentBody, CommentPatch
+from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Table
-from chalicelib.errors import Conflict, NotFound
 from chalicelib.leaderboards import boards, queries, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import tree
@@ -34,9 +30,8 @@ from tests.conftest import EngineTable
 from tests.histories.world import Killed
 from tests.support.contexts import new_context
 from tests.support.faults import instead
-from tests.support.live import FEATURES, Live, following
+from tests.support.live import FEATURES, Live
 from tests.support.records import Reader, drift, scan
-from tests.support.running import until
 
 PRODUCTS = ("a", "b", "c")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,65 +47,6 @@ def comment(number: int) -> Item:
     body = CommentBody(rating=number % 5 + 1, language=("en", "de")[number % 2], text=f"no. {number}")
     id = ulids.new(START + timedelta(seconds=number))
     return comments.build_item(PRODUCTS[number % 3], id, f"author-{number}", body)
-
-
-class Traffic:
-    """Somebody who posts, edits, hides, shows and deletes comments until told to stop."""
-
-    def __init__(self, table: Table, number: int, product: str = "") -> None:
-        self._table, self._chance, self._product = table, random.Random(number), product
-        self._known: list[tuple[str, str, str]] = []
-        self._number = number
-        self.done = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.failed: list[BaseException] = []
-
-    def __enter__(self) -> Traffic:
-        self._thread.start()
-        until(lambda: self.done > 1 or self.failed, "traffic")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        assert not self.failed, self.failed
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._act()
-                self.done += 1
-        except BaseException as error:
-            self.failed.append(error)
-
-    def _act(self) -> None:
-        chance, now = self._chance, datetime.now(UTC)
-        product, id, author = chance.choice(self._known) if self._known else ("", "", "")
-        what = chance.choice(["post", "edit", "edit", "delete", "hide"]) if self._known else "post"
-        edit = CommentPatch(rating=chance.randint(1, 5), language=chance.choice(["en", "de", "fr"]))
-        try:
-            if what == "post":
-                author = f"writer-{self._number}-{self.done}"
-                body = CommentBody(rating=chance.randint(1, 5), language="en", text="new")
-                product = self._product or chance.choice(PRODUCTS)
-                made = comments.post(
-                    new_context(self._table, now), product, body, Caller(author), None
-                ).comment
-                self._known.append((product, made.id, author))
-            elif what == "edit":
-                comments.patch(new_context(self._table, now), product, id, edit, Caller(author), None)
-            elif what == "delete":
-                comments.delete(self._table, product, id, Caller(author))
-                self._known.remove((product, id, author))
-            else:
-                for hidden in (True, False):
-                    body_ = CommentPatch(hidden=hidden)
-                    comments.patch(
-                        new_context(self._table, now), product, id, body_, Caller("a", admin=True), None
-                    )
-        except (NotFound, Conflict):
-            pass
 
 
 # -- audit ---------------------------------------------------------------------------------------------
@@ -230,52 +166,6 @@ def test_equal_differences_from_items_that_no_pass_sees_are_not_drift(live: Live
     assert drift(live.table, FEATURES) == {}
 
 
-class Empties:
-    """A client of a stream that answers some empty pages before each page with records, as AWS may."""
-
-    def __init__(self, streams: Any, pages: int) -> None:
-        self._streams, self._pages = streams, pages
-        self._held: dict[str, tuple[int, Any]] = {}  # by iterator: empty pages to come, and what follows
-        self.inserted = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._streams, name)
-
-    def get_records(self, ShardIterator: str, **asked: Any) -> Any:  # noqa: N803
-        left, answer = self._held.get(ShardIterator, (self._pages, None))
-        if answer is None:
-            answer = self._streams.get_records(ShardIterator=ShardIterator, **asked)
-            if not answer["Records"]:
-                return answer
-        if left:
-            self.inserted += 1
-            self._held[ShardIterator] = left - 1, answer
-            return answer | {"Records": [], "NextShardIterator": ShardIterator}
-        return answer
-
-
-def test_empty_pages_hide_nothing_from_an_audit_and_a_repair_writes_no_wrong_difference(live: Live) -> None:
-    """Before each look a comment is counted and deleted; the stream tells of it behind empty pages."""
-    body, me = CommentBody(rating=5, language="en", text=""), Caller("me")
-    hiding = Empties(live.engine.client("dynamodbstreams"), 3)
-
-    def post(_: float = 0) -> None:
-        live.drain()
-        made = comments.post(new_context(live.table), "a", body, me, None).comment
-        live.drain()
-        comments.delete(live.table, "a", made.id, me)
-
-    post()
-    follow = following(hiding, live.follow()._arn)
-    found = audits.audit(live.table, FEATURES, follow, 1, lambda _: None, post)
-    audits.repair(live.table, found)
-    assert hiding.inserted > 3
-    assert (found.drifted, found.corrected) == ({}, 0)
-    assert (comments.statistics_key("a"), "count_5") in found.unsettled
-    live.drain()
-    assert drift(live.table, FEATURES) == {}
-
-
 def test_a_difference_that_was_another_one_before_is_no_drift(live: Live) -> None:
     """Should the stream say nothing at all, a sum that moves between two looks is still left alone."""
     plant(live)
@@ -294,45 +184,6 @@ def test_a_difference_that_was_another_one_before_is_no_drift(live: Live) -> Non
     found = audits.audit(live.table, FEATURES, silent, 1, lambda _: None, add)
     assert (total, "count_total") in found.unsettled
     assert (comments.statistics_key("b", "en"), "count_total") in found.drifted
-
-
-def test_a_sum_that_is_still_being_made_is_no_drift(live: Live) -> None:
-    """The stream lags for longer than the audit waits; what it adds meanwhile tells."""
-    live.table.batch_put(comment(3 * i) for i in range(4))
-    total = comments.statistics_key("a")
-
-    def add(_: float) -> None:
-        live.table.update(total, "ADD count_total :n", values={":n": 1})
-
-    found = looked_at(live, pause=add)
-    assert (total, "count_total") in found.unsettled
-
-
-@pytest.mark.long
-def test_a_repair_under_live_traffic_corrects_only_unchanged_aggregates(live: Live) -> None:
-    wrong = plant(live)
-    busy = {at for at in wrong if at[0].pk == "PRODUCT#a"}
-    with live.applied(), Traffic(live.table, 1, "a") as one:
-
-        def pause(_: float) -> None:
-            """Send traffic until the stream has added everything that was written before it began."""
-            done, who = one.done, Caller(f"late-{one.done}")
-            until(lambda: one.done > done + 3, "more traffic")
-            body = CommentBody(rating=1, language="en", text="")
-            last = comments.post(new_context(live.table, START), "c", body, who, None).comment
-            until(lambda: live.counted("c") == 11, "the post is counted")
-            comments.delete(live.table, "c", last.id, who)
-            until(lambda: live.counted("c") == 10, "the delete is counted")
-
-        found = looked_at(live, mend=True, pause=pause)
-    still = drift(live.table, FEATURES)
-    assert still.keys() <= busy
-    assert found.corrected >= len(wrong) - len(busy)
-    assert {at: (is_ or 0) - (should or 0) for at, (is_, should) in still.items()} == {
-        at: (wrong[at][0] or 0) - (wrong[at][1] or 0) for at in still
-    }
-    looked_at(live, mend=True)
-    assert drift(live.table, FEATURES) == {}
 
 
 def test_a_sum_that_changes_before_its_correction_is_left_alone(live: Live) -> None:

@@ -1,21 +1,18 @@
-"""Capacity units, computed from item sizes by the rules AWS publishes.
+"""Sizes of items and the units that follow from them, by the rules AWS publishes.
 
-dynoxide reports these units, but not those of a write whose condition is false, and tables in memory report
-none. So `meter` counts by these rules. tests/dynamo/test_consumed.py and the bench compare it with dynoxide's
-reports, to the unit.
+`meter` needs them for a write whose condition is false, which dynoxide does not report, and `ops cost` for
+what is stored.
 Units are DynamoDB's: a write unit (WCU) covers 1 KB, a read unit (RCU) covers 4 KB; 1 KB is 1,024 bytes.
 Items are in DynamoDB's typed JSON (``{"views": {"N": "7"}}``).
 
-Sources, all in the Amazon DynamoDB Developer Guide: "DynamoDB item sizes and formats", "DynamoDB read and
-write operations", "Using global secondary indexes" (write capacity units) and "Managing complex workflows
-with DynamoDB transactions" (capacity management).
+Sources, in the Amazon DynamoDB Developer Guide: "DynamoDB item sizes and formats" and "DynamoDB read and
+write operations".
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 Item = Mapping[str, Mapping[str, Any]]
@@ -25,10 +22,6 @@ READ_BLOCK = 4096
 
 # Read units for each 4 KB, by consistency; an eventually consistent read is the default.
 EVENTUAL, STRONG, TRANSACTIONAL = 0.5, 1.0, 2.0
-
-# A transaction makes two underlying writes of each item, one to prepare and one to commit. Its index writes
-# are not doubled: measured on AWS by the project dynamodb-conformance.
-TRANSACTION_FACTOR = 2
 
 
 def item_size(item: Item) -> int:
@@ -91,37 +84,6 @@ def read_units(size: int, rate: float = EVENTUAL) -> float:
     return max(1, _blocks(size, READ_BLOCK)) * rate
 
 
-@dataclass(frozen=True)
-class Index:
-    """A global secondary index: its keys, and the attributes it projects (none: KEYS_ONLY; None: ALL)."""
-
-    partition: str
-    sort: str
-    projected: tuple[str, ...] | None = ()
-
-
-@dataclass(frozen=True)
-class TableDefinition:
-    """A table's keys and its indexes by name; the defaults are Hubbub's."""
-
-    key: tuple[str, ...] = ("pk", "sk")
-    indexes: Mapping[str, Index] = field(
-        default_factory=lambda: {"gsi1": Index("gsi1pk", "gsi1sk"), "gsi2": Index("gsi2pk", "sk", None)}
-    )
-
-    def entry(self, index: Index, item: Item) -> Item:
-        """Return the item's entry in the index; empty when the item lacks a key of the index."""
-        if index.partition not in item or index.sort not in item:
-            return {}
-        if index.projected is None:
-            return item
-        names = {*self.key, index.partition, index.sort, *index.projected}
-        return {name: value for name, value in item.items() if name in names}
-
-
-HUBBUB = TableDefinition()
-
-
 def table_units(*images: Item) -> float:
     """Return the WCU of one write on the table itself: the largest image, by the KB, at least 1.
 
@@ -129,27 +91,3 @@ def table_units(*images: Item) -> float:
     billed too: on the larger of the item that is there and the item that was to be put.
     """
     return max(1, *(_blocks(item_size(image), WRITE_BLOCK) for image in images))
-
-
-def index_units(before: Item, after: Item, definition: TableDefinition = HUBBUB) -> float:
-    """Return the WCU one write causes in the table's indexes.
-
-    An entry put, removed or changed in place costs 1 for each KB; a changed index key removes one entry and
-    puts another, so 2; an entry that stays as it is costs nothing.
-    """
-    units = 0
-    for index in definition.indexes.values():
-        old, new = definition.entry(index, before), definition.entry(index, after)
-        removed, put = (_blocks(item_size(entry), WRITE_BLOCK) for entry in (old, new))
-        if old != new:
-            moves = any(old.get(name) != new.get(name) for name in (index.partition, index.sort))
-            units += removed + put if moves else max(removed, put)
-    return units
-
-
-def write_units(
-    before: Item, after: Item, definition: TableDefinition = HUBBUB, *, transactional: bool = False
-) -> float:
-    """Return the WCU of one write, table and indexes; a transaction doubles the table's alone."""
-    factor = TRANSACTION_FACTOR if transactional else 1
-    return table_units(before, after) * factor + index_units(before, after, definition)

@@ -32,7 +32,7 @@ from ops.maintenance.audit import NO_SUMS
 from ops.maintenance.forget import Forgotten
 from tests.histories.world import Killed
 from tests.support.contexts import new_context
-from tests.support.faults import after, instead
+from tests.support.faults import instead
 from tests.support.live import Live
 from tests.support.records import Reader, drift, record, scan
 from tests.support.tables import table_on
@@ -161,12 +161,6 @@ def test_a_second_run_finds_nothing_and_a_new_view_begins_a_new_page(stream: Str
     assert find_drift(stream.table) == {}
 
 
-def test_removing_an_unknown_page_writes_nothing(stream: Stream) -> None:
-    done = stream.forget("https://example.org/never")
-    assert (done.removed, done.left, done.is_late) == (Counter(), Counter(), False)
-    assert not [item for item in scan(stream.table) if item["pk"].endswith("/never")]
-
-
 def test_sums_are_emptied_only_after_the_stream_has_caught_up(stream: Stream) -> None:
     """For a while the stream applies neither the last views of the page nor their deletions."""
     expire(stream, SPAM, 2)
@@ -220,22 +214,6 @@ def test_a_run_that_is_killed_at_any_call_can_be_repeated(stream: Stream, operat
     assert stream.count(GOOD) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    "operation",
-    ["DeleteItem", *(pytest.param(name, marks=pytest.mark.long) for name in ("UpdateItem", "PutItem"))],
-)
-def test_a_lost_reply_does_no_harm(stream: Stream, operation: str) -> None:
-    expire(stream, SPAM, 2)
-    try:
-        with after(stream.table, operation, Killed()):
-            stream.forget()
-    except Killed:
-        pass
-    assert stream.forget().left == Counter()
-    stream.apply()
-    assert is_forgotten(stream)
-
-
 def test_a_view_during_the_removal_is_removed_or_counted_but_never_in_part(stream: Stream) -> None:
     expire(stream, SPAM, 2)
     sent = 0
@@ -252,27 +230,6 @@ def test_a_view_during_the_removal_is_removed_or_counted_but_never_in_part(strea
     facts = [item for item in page_items(stream) if item["sk"].startswith("T#")]
     assert sent == 2
     assert (bool(done.left), len(facts)) == (False, 0)
-    assert is_forgotten(stream)
-
-
-@pytest.mark.long
-def test_a_page_that_is_viewed_all_the_time_is_not_removed_and_its_sums_stay_exact(stream: Stream) -> None:
-    sent = 0
-
-    def meanwhile(_: float) -> None:
-        nonlocal sent
-        stream.apply()
-        stream.view(SPAM, 1, first=300 + sent)
-        sent += 1
-
-    done = stream.forget(pause=meanwhile)
-    assert done.left["views"] == 1
-    assert sent == forget.MAX_ROUNDS
-    stream.apply()
-    # Sets only grow: a visitor keeps the hours of deleted events, and the tokens of past rounds stay.
-    assert {name for _, name in drift(stream.table, app.CONTRIBUTIONS)} <= {"hours", "seen"}
-    assert stream.forget().left == Counter()
-    stream.apply()
     assert is_forgotten(stream)
 
 

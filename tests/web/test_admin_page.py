@@ -263,36 +263,6 @@ def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: R
         ).wait_for()
 
 
-def test_the_lag_is_plotted(browser: Browser, product: Run) -> None:
-    lags = iter([0.25, 0.75])
-    with open_page(browser, "about:blank") as page:
-        page.clock.install()
-        page.route("**/lag", lambda route: route.fulfill(json={"seconds": next(lags, 0.5), "counted": True}))
-        page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token(product, "admin-1", "admin"))
-        card(page, "Stream").get_by_text("250 ms", exact=True).wait_for()
-        page.clock.fast_forward(10_000)
-        card(page, "Stream").get_by_text("The greatest lag in the last ten minutes was 750 ms.").wait_for()
-        page.focus("#lag-plot")
-        page.press("#lag-plot", "Home")
-        card(page, "Stream").get_by_text(": 250 ms").wait_for()
-        assert page.inner_text("#lag-plot .y-title") == "Lag (ms)"
-
-
-def test_times_are_in_utc_and_local_on_hover(browser: Browser, product: Run) -> None:
-    instant = "2026-07-01T22:30:00Z"
-    report = {"time": instant, "reason": "late", "lobby": "main", "reporter": "a", "reported": "b"}
-    with open_page(browser, "about:blank", timezone_id="Asia/Tokyo") as page:
-        answer = {"items": [report | {"messages": [], "id": "1"}], "cursor": None}
-        page.route("**/chat/reports", lambda route: route.fulfill(json=answer))
-        page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token(product, "admin-1", "admin"))
-        time = page.locator("#reports time")
-        time.wait_for()
-        assert time.inner_text() == "1 Jul 2026, 22:30:00 UTC"
-        assert str(time.get_attribute("title")).startswith("2 Jul 2026, 07:30:00")
-
-
 # -- a leaderboard -------------------------------------------------------------------------------------
 
 
@@ -413,13 +383,3 @@ def test_it_speaks_german(browser: Browser, product: Run) -> None:
             card(page, "Meldungen aus dem Chat").get_by_role("article").first
         ).wait_for()
         assert page.get_attribute("html", "lang") == "de"
-
-
-def test_it_loads_few_bytes(browser: Browser, product: Run) -> None:
-    sizes: dict[str, int] = {}
-    with open_page(browser, "about:blank") as page:
-        page.on("response", lambda answer: sizes.update({answer.url: len(answer.body())}))
-        page.goto(f"{product.page}web/admin.html", wait_until="networkidle")
-    own = {url: size for url, size in sizes.items() if "/vendor/" not in url}
-    assert len(sizes) <= 29, sorted(sizes)
-    assert sum(own.values()) <= 120_000, own

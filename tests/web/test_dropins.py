@@ -333,12 +333,6 @@ def test_no_element_of_a_page_can_stand_for_the_beacons_own_script(
         assert sent == [f"{product.page}views"]
 
 
-def test_the_beacon_is_one_small_file(product: Run) -> None:
-    status, text = product.call("GET", "/web/beacon.js")
-    assert status == 200
-    assert len(text.encode()) < 3_200
-
-
 # -- the badge -----------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,15 +115,6 @@ def test_a_visitor_plays_and_chats_with_the_lines_of_the_page(browser: Browser, 
             one.get_by_text("You are chatting with a stranger").wait_for()
 
 
-def test_a_view_is_counted_live(page: Page) -> None:
-    views = page.locator("#views dd").first
-    before = int(views.inner_text().replace("–", "0"))
-    page.click("#send")
-    page.wait_for_function(
-        "([view, least]) => Number(view.textContent) > least", arg=[views.element_handle(), before]
-    )
-
-
 def test_another_name_is_shown_in_the_widget_and_in_its_lines_and_remembered(page: Page) -> None:
     choose(page, "comments", "quiet")
     page.locator("#comments").get_by_text("No comments yet.").wait_for()
@@ -219,32 +209,3 @@ def test_nothing_overlaps_is_cut_or_moves_at_any_width(browser: Browser, product
         assert all(box["left"] >= 0 and box["right"] <= width and box["height"] >= 24 for box in links)
         assert page.evaluate("document.querySelector('.top').getBoundingClientRect().height") < 60
         assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
-
-
-@pytest.mark.long
-def test_visitors_chat_again_after_a_restart_of_the_gateway(browser: Browser, tmp_path: Path) -> None:
-    with (
-        Run(tmp_path / "run", "--no-reload") as run,
-        open_page(browser, run.page) as one,
-        open_page(browser, run.page) as other,
-    ):
-        for page in (one, other):
-            show(page, "chat").get_by_role("button", name="Start chatting").click()
-        for page in (one, other):
-            page.get_by_text("You are chatting with a stranger").wait_for()
-        run.interrupt()
-        for page in (one, other):
-            page.locator("hubbub-chat[data-state=offline]").wait_for()
-        run.begin()
-        run.wait_for("ready")
-        for page in (one, other):
-            page.get_by_text("You are chatting with a stranger").wait_for()
-        one.get_by_label("Message", exact=True).fill("again")
-        one.get_by_label("Message", exact=True).press("Enter")
-        other.locator("[part~=theirs]", has_text="again").wait_for()
-
-
-@pytest.mark.parametrize("source", ["referrers", "campaigns"])
-def test_the_demo_has_referrers_and_campaigns(product: Run, source: str) -> None:
-    address = f"/views/{source}?site=demo.example.org"
-    until(lambda: len(product.call("GET", address)[1]["items"]) >= 2, f"the demo’s {source}", 60)
