@@ -13,11 +13,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import boto3
 import pytest
 
 import app
-from chalicelib import urls
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
@@ -26,29 +24,23 @@ from chalicelib.comments import comments, pages, replies, votes
 from chalicelib.comments.schemas import CommentBody, CommentsQuery, ReplyBody, ReplyPath
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import TooLarge
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views.events import MAX_ANONYMOUS_EVENTS, View
-from chalicelib.views.schemas import ViewsBody
-from chalicelib.views.sites import derive
+from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.aws import template
 from ops.imports import access_log
 from ops.imports import comments as import_comments
 from ops.imports import scores as import_scores
 from ops.maintenance import audit, redrive
-from ops.maintenance.audit import find_drift, scan
 from ops.maintenance.streams import follow_stream
 from tests.support import operations
 from tests.support.contexts import new_context
 from tests.support.deployed import Deployed, Invocation
 from tests.support.meter import Meter
-from tests.support.records import Reader
 from tests.support.tables import drain, fresh_table
 
 COSTS = operations.costs()
@@ -116,49 +108,6 @@ def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
         "a comment",
         "the lag probe",
     }
-
-
-# --- what a stranger can make a stage pay ---
-
-HOST = ".".join(["x" * 60] * 4)  # 243 letters: a long site key
-
-
-LONGEST = "/" + "a" * (urls.MAX_LENGTH - len(f"https://{HOST}/00"))
-
-
-@pytest.mark.security
-@pytest.mark.parametrize(
-    ("path", "client", "request_units", "all_units"),
-    [pytest.param("/", "c", 75, 281, marks=pytest.mark.long), (LONGEST, "c" * 128, 150, 456)],
-    ids=["ordinary addresses", "the longest addresses"],
-)
-def test_the_most_expensive_anonymous_request_has_a_bounded_cost(
-    dev_table: template.Table, path: str, client: str, request_units: float, all_units: float
-) -> None:
-    """25 views of 25 new pages by new visitors, each with its own sources, with all writes of the stream."""
-    table = Table(dev_table.name, boto3.client("dynamodb"))
-    stream = Reader(boto3.client("dynamodbstreams"), dev_table.stream_arn)
-    now = datetime.now(UTC)
-    events: list[Any] = [
-        {
-            "url": f"https://{HOST}{path}{i:02}",
-            "time": now.isoformat(),
-            "clientId": f"{client}{i:02}"[-128:],
-            "referrer": f"https://r{i}.{HOST[:-4]}/",
-            "campaign": f"{i:02}{'ü' * 98}",
-        }
-        for i in range(MAX_ANONYMOUS_EVENTS)
-    ]
-    stage = Settings()
-    with Meter(table.client) as meter:
-        views.accept(new_context(table, now, stage), ViewsBody(events=events), Caller(), {})
-        assert meter.write_units == request_units
-        records = stream.again().read()
-        aggregates.apply(table, [views.contribution], records, derivations=[derive])
-    assert (meter.write_units, meter.read_units) == (all_units, 1)
-    assert find_drift([views.contribution], scan(table.client, table.name)) == {}
-    with pytest.raises(TooLarge):
-        views.accept(new_context(table, now, stage), ViewsBody(events=[*events, events[0]]), Caller(), {})
 
 
 @pytest.mark.parametrize(
