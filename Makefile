@@ -65,7 +65,7 @@ test-all: setup lint types  ## Check style and types, and run all tests, the lon
 	@$(VENV)/bin/python -m pytest -m 'not alone' $(PARALLEL) $(ARGS)
 	@$(VENV)/bin/python -m pytest -m alone $(ARGS)
 
-security: setup  ## Try every attack that was found once again, and 500 requests of any kind for each call
+security: setup  ## Run the tests of attacks, and send 500 random requests to each call (5 minutes)
 	@$(VENV)/bin/python -m pytest -m security $(ARGS)
 
 vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
@@ -83,7 +83,7 @@ units: setup  ## Measure the units of each operation for `ops cost`, and write o
 histories: setup  ## Run histories with faults and check every invariant; make histories ARGS="--histories 2000"
 	@$(VENV)/bin/python -m tests.histories $(ARGS)
 
-soak: setup  ## Run the product under load for ten minutes, kill its processes, and look for every write; make soak ARGS="--minutes 60"
+soak: setup  ## Kill the product's processes under load for ten minutes, and check every write; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m tests.soak $(ARGS)
 
 bundle: setup  ## Build the package that the next deploy uploads, and list its contents; make bundle STAGE=dev
@@ -104,7 +104,7 @@ destroy: setup stage  ## Delete a stage; its data is kept unless ARGS=--delete-d
 package: setup stage  ## Write a stage as one CloudFormation stack to out/, for a pipeline
 	@$(VENV)/bin/python -m ops package --stage $(STAGE) $(ARGS)
 
-rehearse: setup  ## Deploy to a local engine with Chalice's own CLI, test the deployment, delete it
+rehearse: setup  ## Deploy to an engine on this machine with Chalice's own CLI, test the deployment, and delete it
 	@$(VENV)/bin/python -m local.rehearsal $(ARGS)
 
 clean:  ## Remove the environment and all local data

@@ -61,7 +61,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple
     if not definition.accepts(normalized):
         if wait := rates.take(context, _bucket(progress_key, level), GUESSES):
             raise _too_many_guesses(wait)
-        raise InvalidPath("This is no valid path of the challenge.")
+        raise InvalidPath("This path is not an answer of the challenge.")
     refused = _write_path(context, definition, caller, path_key, path)
     if PATH_EXISTS in refused:
         return _build_result(context.table, definition, player, path), False

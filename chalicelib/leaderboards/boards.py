@@ -297,7 +297,7 @@ def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
         except ValueError as error:
             raise Unprocessable(f"`{field}` {error}") from None
     if board.min > board.max:
-        raise Unprocessable("`min` must not be greater than max")
+        raise Unprocessable("`min` must be at most `max`")
     return board
 
 

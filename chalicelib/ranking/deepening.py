@@ -160,7 +160,7 @@ def _mark_complete(table: Table, ranking: Ranking, prefixes: Iterable[str], node
             table.back_off(attempt)
             seen = _read_above(table, ranking, [prefix])
         else:
-            raise Busy("Other changes move the counter of a bucket. Please retry.")
+            raise Busy("Other requests are changing this ranking. Please retry.")
         marked |= {prefix} if is_marked else set()
     return marked
 
