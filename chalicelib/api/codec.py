@@ -34,7 +34,7 @@ MAX_DEPTH = 32
 MAX_MARKS, TIBETAN = 30, "\u0f73\u0f75\u0f81"
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")  # begin one; the last four are full-width
 BLANK = "[\\u0000-\\u0020\\u007f-\\u00a0\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ufeff\"']"
-BLANK_RUN = re.compile(f"(?:^|;|(?<!{BLANK})(?={BLANK})){BLANK}*")
+BLANK_RUN = re.compile(f"(?:;|^|(?<!{BLANK})(?={BLANK})){BLANK}*")
 CELL_BEGIN = re.compile("(?<=[;\\t\\r\\n])")
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 BOUND = re.compile(r"Expected `(\w+)[^`]*`( of length)? ([<>]=?) (\S+)")

@@ -2,7 +2,7 @@
 
 const FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20";
 const BLANK = String.raw`[\u0000-\u0020\u007f-\u00a0\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"']`;
-const BLANK_RUN = new RegExp(`(?:^|;|(?<!${BLANK})(?=${BLANK}))${BLANK}*`, "g");
+const BLANK_RUN = new RegExp(`(?:;|^|(?<!${BLANK})(?=${BLANK}))${BLANK}*`, "g");
 
 /** Offer rows as a CSV file. */
 export function download(name, header, rows) {
