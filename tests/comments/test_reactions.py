@@ -323,24 +323,6 @@ def test_a_comment_without_votes_and_replies_leaves_no_cleanup(shop: Shop) -> No
     assert kinds(shop) == {"LISTED"}
 
 
-def test_a_vote_while_the_comment_is_deleted_is_cleaned_up(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = shop.post("me")
-    read = comments.find_stored
-
-    def vote_after_reading(*arguments: Any) -> Any:
-        found = read(*arguments)
-        monkeypatch.undo()
-        shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
-        return found
-
-    monkeypatch.setattr(comments, "find_stored", vote_after_reading)
-    assert shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")[0] == 204
-    shop.settle()
-    assert kinds(shop).isdisjoint({"VOTE", "CLEANUP", "COMMENT"})
-
-
 # -- operators -----------------------------------------------------------------------------------------
 
 

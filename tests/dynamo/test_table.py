@@ -15,7 +15,7 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import Busy, Rejected
 from chalicelib.settings import Settings
 from ops.aws import template
-from tests.support.faults import cancelled, done, instead, refused, timed_out
+from tests.support.faults import cancelled, done, instead, refused
 
 
 @pytest.fixture
@@ -70,13 +70,6 @@ def test_the_unprocessed_part_of_a_batch_is_sent_again(table: Table) -> None:
         Key("P", "0001"),
         Key("P", "0002"),
     }
-
-
-def test_a_batch_that_stays_unprocessed_is_busy_after_a_bound(table: Table) -> None:
-    left = done({"UnprocessedItems": {table.name: [{"PutRequest": {"Item": pack(item(1))}}]}})
-    with instead(table, "BatchWriteItem", *[left] * 99) as calls, pytest.raises(Busy):
-        table.batch_put([item(1)])
-    assert 2 < len(calls) < 99
 
 
 def test_new_items_are_written_and_existing_ones_are_left(table: Table) -> None:
@@ -138,13 +131,6 @@ def test_a_transaction_returns_the_indexes_of_false_conditions(table: Table) -> 
     assert table.transact([put[0], put[2]]) == ()
 
 
-def test_a_conflict_is_retried(table: Table) -> None:
-    action = {"Put": {"Item": item(1)}}
-    with instead(table, "TransactWriteItems", cancelled("TransactionConflict")) as calls:
-        assert table.transact([action]) == ()
-    assert len(calls) == 2
-
-
 def test_the_pauses_grow_with_jitter_and_end(dev_table: template.Table) -> None:
     pauses: list[float] = []
     table = Table(dev_table.name, boto3.client("dynamodb"), pause=pauses.append)
@@ -187,12 +173,6 @@ def test_other_errors_are_raised(table: Table) -> None:
     assert len(calls) == 1
 
 
-def test_a_table_out_of_reach_is_busy_after_a_bound(table: Table) -> None:
-    with instead(table, "GetItem", *[timed_out()] * 99) as calls, pytest.raises(Busy):
-        table.get(Key("P", "1"))
-    assert 2 < len(calls) < 99
-
-
 def test_the_client_is_cached_and_has_the_configured_time_outs() -> None:
     settings = Settings(endpoint="http://127.0.0.1:1", table="t")
     table = connect(settings)
@@ -219,14 +199,3 @@ def test_a_deletion_returns_the_old_item(table: Table) -> None:
     assert table.delete(Key("P", "0001"), condition="n = :n", values={":n": 2}) == item(1, n=2)
     assert table.delete(Key("P", "0001")) == {}
     assert table.get(Key("P", "0001")) is None
-
-
-@pytest.mark.parametrize("operation", ["UpdateItem", "DeleteItem"])
-def test_a_write_is_retried_after_a_transient_error(table: Table, operation: str) -> None:
-    throttle = refused("ProvisionedThroughputExceededException")
-    with instead(table, operation, throttle, throttle) as calls:
-        if operation == "UpdateItem":
-            assert table.update(Key("P", "0001"), "ADD n :n", values={":n": 2}) == item(1, n=2)
-        else:
-            assert table.delete(Key("P", "0001")) == {}
-    assert len(calls) == 3

@@ -36,7 +36,6 @@ from tests.support.running import addresses_of
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from tests.conftest import EngineTable
 
 OWNER = """
 import sys, time
@@ -102,33 +101,6 @@ def test_items_and_unread_stream_records_survive_a_restart(tmp_path: Path) -> No
         assert [item["sk"]["S"] for item in by_number["Items"]] == ["4", "3", "2", "1"]
 
 
-def test_an_iterator_continues_at_its_position_after_a_restart(tmp_path: Path) -> None:
-    with start(DYNOXIDE, tmp_path) as before:
-        stream_arn = create_table(before.client("dynamodb"), "dev").stream_arn
-        put(before, "1")
-        put(before, "2")
-        streams: Any = before.client("dynamodbstreams")
-        [shard] = streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]["Shards"]
-        first = streams.get_shard_iterator(
-            StreamArn=stream_arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
-        )
-        page = streams.get_records(ShardIterator=first["ShardIterator"], Limit=1)
-
-    with start(DYNOXIDE, tmp_path) as after:
-        put(after, "3")
-        rest = after.client("dynamodbstreams").get_records(ShardIterator=page["NextShardIterator"])
-        assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in rest["Records"]] == ["2", "3"]
-
-
-def test_a_fresh_engine_is_empty(tmp_path: Path) -> None:
-    (tmp_path / "another-file").touch()
-    with start(DYNOXIDE, tmp_path) as before:
-        create_table(before.client("dynamodb"), "dev")
-    with start(DYNOXIDE, tmp_path, fresh=True) as after:
-        assert after.client("dynamodb").list_tables()["TableNames"] == []
-    assert (tmp_path / "another-file").exists()
-
-
 def test_an_expired_item_is_deleted_with_the_identity_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTL_SWEEP_SECONDS", "0.1")
     now = int(time.time())
@@ -166,16 +138,6 @@ def owned(data: Path) -> tuple[subprocess.Popen[str], int]:
     assert owner.stdout
     with owner.stdout:
         return owner, int(owner.stdout.readline())
-
-
-def test_an_engine_keeps_its_state_and_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
-    owner, port = owned(tmp_path)
-    owner.send_signal(signal.SIGKILL)
-    owner.wait()
-
-    with start(DYNOXIDE, tmp_path) as after:
-        assert not listens(port)
-        assert after.client("dynamodb").scan(TableName="hubbub-dev")["Count"] == 1
 
 
 @needs_proc
@@ -216,39 +178,6 @@ def test_an_engine_listens_on_loopback_only() -> None:
             host, _, _ = address.partition(":")
             assert host.endswith("7F")  # 127.0.0.0/8
             assert host != "0100007F"  # which every page knows
-
-
-def test_arithmetic_has_38_digits(engine_table: EngineTable) -> None:
-    engine, name, _ = engine_table
-    changed = engine.client("dynamodb")
-    key = {"pk": {"S": "a"}, "sk": {"S": "b"}}
-    changed.put_item(TableName=name, Item={**key, "n": {"N": "9" * 37 + "8"}})
-    changed.update_item(
-        TableName=name,
-        Key=key,
-        UpdateExpression="ADD n :one",
-        ExpressionAttributeValues={":one": {"N": "1"}},
-    )
-    assert changed.get_item(TableName=name, Key=key)["Item"]["n"] == {"N": "9" * 38}
-
-
-def test_two_engines_do_not_share_a_folder(tmp_path: Path) -> None:
-    with start(DYNOXIDE, tmp_path), pytest.raises(EngineUnavailable, match=f"process {os.getpid()} is"):
-        start(DYNOXIDE, tmp_path)
-
-
-def test_the_files_of_an_engine_are_readable_only_by_their_owner(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with start(DYNOXIDE, data) as engine:
-        create_table(engine.client("dynamodb"), "dev")
-    modes = {path: path.stat().st_mode & 0o777 for path in [data, *data.rglob("*")]}
-    assert {path: mode for path, mode in modes.items() if mode & 0o077} == {}
-    assert len(modes) > 4
-
-
-def test_a_port_in_use_is_refused(engine: Engine) -> None:
-    with pytest.raises(EngineUnavailable, match="cannot be used"):
-        start(DYNOXIDE, None, port=int(engine.endpoint.rpartition(":")[2]))
 
 
 def test_an_engine_that_dies_shows_the_end_of_its_log() -> None:
@@ -406,16 +335,6 @@ def test_a_write_that_changes_nothing_leaves_no_stream_record(tmp_path: Path) ->
         # Pages of writes that changed nothing are read over: an empty page is the end.
         page = streams.get_records(ShardIterator=iterator["ShardIterator"], Limit=3)
         assert [record["dynamodb"]["Keys"]["sk"]["S"] for record in page["Records"]] == ["2"]
-
-
-def test_an_unknown_shard_is_an_error() -> None:
-    with start(DYNOXIDE, None) as engine:
-        stream_arn = create_table(engine.client("dynamodb"), "dev").stream_arn
-        streams: Any = engine.client("dynamodbstreams")
-        with pytest.raises(streams.exceptions.ResourceNotFoundException):
-            streams.get_shard_iterator(
-                StreamArn=stream_arn, ShardId=f"shardId-{'0' * 19}2-a", ShardIteratorType="LATEST"
-            )
 
 
 def test_a_later_deletion_of_a_renewed_item_is_not_the_services() -> None:
