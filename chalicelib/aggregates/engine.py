@@ -7,26 +7,20 @@ item the engine adds `contribution(new) - contribution(old)` to the aggregates a
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| any aggregate | its feature's | its feature's | sums; `applied`: tags; `spilled`, `spills`: see below |
-| guard page | `GUARD#<digest of a key>` | `TAGS#<period>#<second>` | `ids`: tags without the period; `ttl` |
+| any aggregate | its feature's | its feature's | sums; `applied`, `spilled`: tags.py; `spills` |
 
 **Exactly once.** Lambda delivers a record at least once, in batches that grow, shrink, split and repeat. So
-an aggregate remembers the records that it has counted. The *tag* of a record is its creation second (4 bytes)
-and a hash of its `eventID` (8 bytes). The update that adds a record's amounts also adds its tag to `applied`.
+an aggregate remembers the records that it has counted by their tags (tags.py). The update that adds a
+record's amounts also adds its tag to `applied`.
 
 - *Fast path*, without a read. Add amounts and tags, on condition that none of the tags is in `applied`, that
   there is room for them, and that no tag as young as these has moved to a guard page.
 - *Slow path*, when that condition is false or the records are many. Read the aggregate, **then** the guard
   pages that may hold the tags. Drop the records that are counted. Write the rest on condition that `spills`
-  is still what was read. When `applied` is full, tags older than the stream's retention are dropped. If that
-  is not enough, tags move to guard pages in one transaction with the aggregate. It raises `spills` by 1,
-  and `spilled` to the newest second that has moved.
+  is still what was read. A move of tags to guard pages raises `spills` by 1.
 
-**Why this is exact.** The tag of a counted record is in `applied`, or its second is at most `spilled` and it
-is on a page. Both change only together with the aggregate, so a condition on the aggregate alone decides. Of
-two workers with the same record the second is refused by `applied`, by `spilled` or by `spills`. The order of
-the reads matters. A tag that moves between the two reads is missed if the pages are read first, and found if
-they are read last. `tests/aggregates/test_model.py` enumerates every interleaving of the protocol. Additions
+**Why this is exact.** Of two workers with the same record the second is refused by `applied`, by `spilled` or
+by `spills`. `tests/aggregates/test_model.py` enumerates every interleaving of the protocol. Additions
 commute, so records may arrive in any order. Changes that cancel within a batch are tagged too. Without that,
 a later delivery of one of them alone would count.
 
@@ -47,7 +41,6 @@ KB of the aggregate and of each guard page that is read. Moving about 50 tags co
 aggregate and of each page, which is 0.1 to 0.2 WCU for each record of a busy aggregate.
 """
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,6 +60,7 @@ from chalicelib.aggregates.sums import (
     merge,
     sum_contributions,
 )
+from chalicelib.aggregates.tags import find_counted, keep, make_tag, second_of
 from chalicelib.aggregates.updates import Update
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo.items import Images, Item, Key, chunks, read_key, unpack
@@ -74,11 +68,6 @@ from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Rejected
 
 TAGS = 50  # in one aggregate: about 600 bytes, so that most aggregates stay under 1 KB
-RETENTION = 26 * 3600  # seconds: a stream keeps a record for 24 hours, and a handler runs for minutes
-PAGE_LIFETIME = 48 * 3600  # seconds that a guard page is kept
-PAGE_TAGS = 400  # on one page, about 4 KB: the longest period that keeps a page below that is chosen
-PERIODS = {"D": 86_400, "H": 3600, "M": 60, "S": 1}  # the creation times that one page covers, in seconds
-OFFSET_BYTES = {"D": 3, "H": 2, "M": 1, "S": 0}  # of a creation time within such a period
 CHANGES = 400  # of one aggregate at a time: with these a move has at most 70 guard pages
 TRIES = 12  # of the slow path, each of which lost to another worker
 SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?([eE]\+?[0-9]{1,2})?")
@@ -237,22 +226,7 @@ def _is_expired(record: Mapping[str, Any]) -> bool:
     )
 
 
-# -- tags ----------------------------------------------------------------------------------------------
-
-
-def make_tag(id: str, second: int) -> bytes:
-    """Return the tag of a record, or of any other fact with an id and a creation second.
-
-    Two records of one second share a tag with a probability of 5 in 10²⁰. Only tags of one aggregate are
-    compared with each other.
-    """
-    digest = hashlib.blake2b(id.encode(errors="surrogatepass"), digest_size=8).digest()
-    return second.to_bytes(4) + digest
-
-
-def second_of(tag: bytes) -> int:
-    """Return the creation second in a tag."""
-    return int.from_bytes(tag[:4])
+# -- aggregates ----------------------------------------------------------------------------------------
 
 
 def update_once(amounts: Amounts, tags: set[bytes], now: int) -> Update:
@@ -267,9 +241,6 @@ def update_once(amounts: Amounts, tags: set[bytes], now: int) -> Update:
         .require("(attribute_not_exists(spilled) OR spilled < :oldest)", oldest=oldest)
         .require("(attribute_not_exists(applied) OR size(applied) <= :room)", room=TAGS - len(tags))
     )
-
-
-# -- aggregates ----------------------------------------------------------------------------------------
 
 
 def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
@@ -374,28 +345,21 @@ def _add_slowly(batch: Batch, key: Key, changes: Sequence[Change]) -> tuple[set[
 
 def _not_counted(table: Table, key: Key, seen: Item, changes: Sequence[Change]) -> list[Change]:
     """Return the changes that neither the aggregate, as it was read, nor its guard pages have counted."""
-    left = [change for change in changes if change.tag not in seen.get("applied", ())]
-    spilled = seen.get("spilled", -1)
-    moved = find_moved(table, key, {change.tag for change in left if second_of(change.tag) <= spilled})
-    return [change for change in left if change.tag not in moved]
+    counted = find_counted(table, key, seen, {change.tag for change in changes})
+    return [change for change in changes if change.tag not in counted]
 
 
 def _remember(update: Update, key: Key, seen: Item, tags: set[bytes], now: int) -> list[dict[str, Any]]:
     """Add tags to the update of an aggregate that was read. Return the updates of guard pages beside it."""
-    held = set(seen.get("applied", ()))
-    young = {tag for tag in held if not 0 < second_of(tag) < now - RETENTION}
+    kept = keep(key, seen, tags, now, TAGS)
     update.require_same("spills", seen)
-    if len(young) + len(tags) > TAGS:
-        kept = young if len(tags) > TAGS // 2 else set()  # many tags fill pages of their own
-        moved = (young | tags) - kept
-        spilled = max(seen.get("spilled", 0), *map(second_of, moved))
-        update.require_same("applied", seen).spill(kept, spilled, seen.get("spills", 0) + 1)
-        return [_page_update(page, some, now) for page, some in _divide(key, moved).items()]
-    if young == held:
+    if kept.pages:
+        update.require_same("applied", seen).spill(kept.applied, kept.spilled, seen.get("spills", 0) + 1)
+    elif kept.applied == tags.union(seen.get("applied", ())):
         update.tag(tags)
     else:
-        update.require_same("applied", seen).set(applied=young | tags)
-    return []
+        update.require_same("applied", seen).set(applied=kept.applied)
+    return kept.pages
 
 
 def _merge(changes: Iterable[Change]) -> Amounts:
@@ -405,57 +369,6 @@ def _merge(changes: Iterable[Change]) -> Amounts:
     for change in changes:
         merge(sums, {(nowhere, name): amount for name, amount in change.amounts.items()})
     return {name: amount for (_, name), amount in sums.items()}
-
-
-# -- guard pages ---------------------------------------------------------------------------------------
-
-
-def page_key(key: Key, period: str, second: int) -> Key:
-    """Return the key of an aggregate's guard page for the period that a second lies in."""
-    digest = hashlib.blake2b(f"{key.pk}\n{key.sk}".encode(), digest_size=16).hexdigest()
-    return Key(f"GUARD#{digest}", f"TAGS#{period}#{second - second % PERIODS[period]}")
-
-
-def find_moved(table: Table, key: Key, tags: Iterable[bytes]) -> set[bytes]:
-    """Return those of an aggregate's tags that are on its guard pages.
-
-    Cost: 1 RCU per 4 KB of each page, with at most four pages for each second.
-    """
-    places = {(tag, period): page_key(key, period, second_of(tag)) for tag in tags for period in PERIODS}
-    pages = table.get_many(set(places.values()), consistent=True) if places else {}
-    return {
-        tag
-        for (tag, period), page in places.items()
-        if _shorten(tag, period) in pages.get(page, {}).get("ids", ())
-    }
-
-
-def _shorten(tag: bytes, period: str) -> bytes:
-    """Return a tag as its guard page has it: with the creation time within the period of the page."""
-    return (second_of(tag) % PERIODS[period]).to_bytes(OFFSET_BYTES[period]) + tag[4:]
-
-
-def _divide(key: Key, tags: set[bytes]) -> dict[Key, set[bytes]]:
-    """Divide tags into guard pages of the longest period that keeps a page small."""
-    seconds = sorted(map(second_of, tags))
-    span = max(1, seconds[-1] - seconds[0])
-    fitting = [name for name, length in PERIODS.items() if len(tags) * length <= PAGE_TAGS * span] or ["S"]
-    pages: dict[Key, set[bytes]] = {}
-    for tag in tags:
-        page = pages.setdefault(page_key(key, fitting[0], second_of(tag)), set())
-        page.add(_shorten(tag, fitting[0]))
-    return pages
-
-
-def _page_update(page: Key, tags: set[bytes], now: int) -> dict[str, Any]:
-    return {
-        "Update": {
-            "Key": page._asdict(),
-            "UpdateExpression": "ADD ids :ids SET #ttl = :ttl",
-            "ExpressionAttributeNames": {"#ttl": "ttl"},
-            "ExpressionAttributeValues": {":ids": tags, ":ttl": now + PAGE_LIFETIME},
-        }
-    }
 
 
 # -- quarantine ----------------------------------------------------------------------------------------

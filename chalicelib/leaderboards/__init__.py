@@ -12,7 +12,6 @@ FEATURE = Feature(
         Kind("BOARD#*", "*"),
         Kind("PLAYER#*", "BOARD#*", is_applied=True, is_live=True),
         Kind("PLAYER#*", "ACTIVITY#*", is_applied=True),
-        Kind("PLAYER#*", "APPLIED#*"),
         Kind("TREE#BOARD#*", "NODE", is_sum=True, is_live=True),
         Kind("TREE#BOARD#*", "DEEPEN", is_applied=True),
     ),

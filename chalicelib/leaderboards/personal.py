@@ -3,7 +3,7 @@
 from chalicelib.dynamo.items import Item
 from chalicelib.feature import Person, Personal
 
-KINDS = {"BOARD": "scores", "ACTIVITY": "activities", "APPLIED": "activities"}
+KINDS = {"BOARD": "scores", "ACTIVITY": "activities"}
 
 
 def find(item: Item, person: Person) -> str:

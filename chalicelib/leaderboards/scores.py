@@ -4,24 +4,21 @@
 |---|---|---|---|
 | score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `name`, `version`, `depth`, gsi1 |
 | activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | its `value`, `time`, `season`, `version` |
-| page of tags | `PLAYER#<player>` | `APPLIED#<board>#<season>#<n>` | `tags` of applied activities; `ttl` |
 
 A submission is two writes. The activity is put first. Its key contains no season, so each id of a player
-counts once and in one season. Then `apply_activity` changes the score. The submission, its
-retry and the stream call that function for any activity that the score may lack.
+counts once and in one season. Then `apply_activity` changes the score. The submission, its retry and the
+stream call that function for any activity that the score may lack.
 
 Invariant: an activity changes its score once. `version` of a score is a millisecond, which each write makes
 greater, on condition that it is as read. The operators `best` and `set` compare values and times, so a second
-change has no effect. A score of `increment` has the tags of its activities in `applied`. Full tags move to a
-page, and `floor` becomes the latest `version` among them. So a tag is in `applied`, or on a page if the
-activity is not later than `floor`. The item is read before its pages. A removed player's item keeps `since`:
-activities until then are void. It expires when the stream can no longer deliver one.
+change has no effect. A score of `increment` remembers its activities by their tags (aggregates/tags.py). The
+`version` of the score protects `applied` and `spilled`. A removed player's item keeps `since`. Activities
+until then are void. The item expires when the stream can no longer deliver one.
 
 `before` has earlier and better positions, until the stream has passed the change (`queries.get_standing`).
 """
 
 import contextlib
-import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -29,6 +26,7 @@ from typing import Any, NamedTuple
 
 from chalicelib import times
 from chalicelib.aggregates.sums import Amount
+from chalicelib.aggregates.tags import find_counted, keep, make_tag
 from chalicelib.api.auth import Caller
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
@@ -44,15 +42,14 @@ from chalicelib.ranking.tree import Nodes, Scale, is_counted_better
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
 MAX_SEASONS = 10_000  # of a board: more than 800 years of monthly seasons
 MAX_ATTEMPTS = 20  # of one change, while other submissions of the same player succeed
-MAX_TAGS = 30  # of a score, whose item stays under 1 KB
+TAGS = 30  # of a score, whose item has more attributes beside them than a sum and stays under 1 KB
 MAX_BEFORE = 4  # earlier positions that a score keeps until the stream has passed them
-DELIVERY = timedelta(hours=26)  # the 24 hours that a stream keeps its records, and a margin
+DELIVERY = timedelta(hours=25)  # after which no activity is applied: a tag is kept an hour longer
 DAY = 24 * 3600  # seconds
 FOLLOWED: dict[str, dict[str, Any]] = {  # the attributes that `follow` reads, by the kind of the item
     "ACTIVITY": {"value": int | Decimal, "time": str, "season": int, "version": int},
     "BOARD": {"version": int},
 }
-VERSION_BYTES = 6  # of a tag; 8 bytes of a hash follow
 
 
 class Submission(NamedTuple):
@@ -76,11 +73,6 @@ def score_key(board: str, season: int, player: str) -> Key:
 def activity_key(board: str, player: str, id: str) -> Key:
     """Return the key of a submission. It does not depend on the season."""
     return Key(f"PLAYER#{player}", f"ACTIVITY#{board}#{id}")
-
-
-def page_key(score: Key, number: int) -> Key:
-    """Return the key of a page of tags of a score."""
-    return Key(score.pk, f"{score.sk.replace('BOARD', 'APPLIED', 1)}#{number:08}")
 
 
 # -- submit --------------------------------------------------------------------------------------------
@@ -156,10 +148,9 @@ def write_first(context: Context, board: Board, submissions: Sequence[Submission
     of = board.ranking
     numbers = (of.number(of.scale.merit(one.value), one.player) for one in submissions)
     nodes = read_paths(context.table, of, numbers)
-    scores = [
-        _add_activity(board, activity, None, _change(context.table, board, activity, None, nodes))
-        for activity in new
-    ]
+    scores = [_change(context.table, board, activity, None, nodes) for activity in new]
+    for activity, score in zip(new, scores, strict=True):
+        _add_activity(board, activity, None, score)
     for activity, is_written in zip(new, context.table.put_new(scores), strict=True):
         if not is_written:
             apply_activity(context.table, board, activity, None)
@@ -201,20 +192,21 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
 
     Idempotent. The board is in the activity's season.
 
-    Cost: 1 WCU and 2 for the index, or 1 for a new player. Nothing if it is done. 1 RCU per 4 KB of pages for
-    an activity that is not later than `floor`. Each 30th increment of a player costs 4 WCU more.
+    Cost: 1 WCU and 2 for the index, or 1 for a new player. Nothing if it is done. At most 4 RCU for guard
+    pages if the activity is not newer than `spilled`. Each 30th increment of a player costs about 4 WCU more.
     Raises: Unprocessable for a sum out of range, whose activity is deleted. Busy.
     """
     key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
     for attempt in range(MAX_ATTEMPTS):
-        if not is_pending(board, score, activity) or _is_on_page(table, key, score, activity):
+        if not is_pending(board, score, activity) or _has_counted(table, key, score, activity):
             return score
         refusal = None
         try:
             after = _change(table, board, activity, score)
         except Unprocessable as error:
             refusal, after = error, dict(score or {})  # the tag alone, so that nobody applies the activity
-        if _replace(table, key, score, _add_activity(board, activity, score, after)):
+        pages = _add_activity(board, activity, score, after)
+        if _replace(table, key, score, after, pages):
             if refusal is None:
                 return after
             values = {":version": activity["version"]}
@@ -225,12 +217,18 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
     raise Busy("Other submissions of this player are being written. Please retry.")
 
 
-def _add_activity(board: Board, activity: Item, score: Item | None, after: Item) -> Item:
-    """Add the version and the tag of the activity to a changed score."""
-    after["version"] = max(activity["version"], (score or {}).get("version", 0) + 1)
-    if board.operator == "increment":
-        after["applied"] = (score or {}).get("applied", set()) | {tag(activity)}
-    return after
+def _add_activity(board: Board, activity: Item, score: Item | None, after: Item) -> list[dict[str, Any]]:
+    """Add the version and the tag of the activity to a changed score. Return the updates of guard pages."""
+    before = score or {}
+    after["version"] = max(activity["version"], before.get("version", 0) + 1)
+    if board.operator != "increment":
+        return []
+    key = score_key(board.name, board.season, activity["pk"].removeprefix("PLAYER#"))
+    kept = keep(key, before, {tag(activity)}, after["version"] // 1000, TAGS)
+    after.pop("applied", None)
+    after |= {"applied": kept.applied} if kept.applied else {}
+    after |= {"spilled": kept.spilled} if kept.spilled else {}
+    return kept.pages
 
 
 def _read_score(table: Table, board: Board, player: str) -> Item | None:
@@ -238,19 +236,13 @@ def _read_score(table: Table, board: Board, player: str) -> Item | None:
 
 
 def tag(activity: Item) -> bytes:
-    """Return the tag of an activity: its `version`, and a hash of its id."""
-    id = activity["sk"].split("#", 2)[2]
-    digest = hashlib.blake2b(id.encode(), digest_size=8).digest()
-    return int(activity["version"]).to_bytes(VERSION_BYTES) + digest
+    """Return the tag of an activity: the second of its `version`, and a hash of its id."""
+    return make_tag(activity["sk"].split("#", 2)[2], activity["version"] // 1000)
 
 
-def _is_on_page(table: Table, key: Key, score: Item | None, activity: Item) -> bool:
-    """Return whether a page has the tag of an activity. The score was read before."""
-    if not score or activity["version"] > score.get("floor", 0):
-        return False
-    first = page_key(key, 0)
-    pages = table.query_pages(first.pk, (first.sk, page_key(key, 99_999_999).sk), consistent=True)
-    return any(tag(activity) in item["tags"] for page in pages for item in page.items)
+def _has_counted(table: Table, key: Key, score: Item | None, activity: Item) -> bool:
+    """Return whether a score, which was read before, or its guard pages have the tag of an activity."""
+    return bool(score and find_counted(table, key, score, [tag(activity)]))
 
 
 def _change(
@@ -265,7 +257,7 @@ def _change(
     entry = index_key(of, player, of.scale.merit(value))
     depth = choose_depth(table, of, entry["gsi1sk"], before, nodes)
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
-    kept = {name: before[name] for name in ("applied", "floor", "pages", "since", "name") if name in before}
+    kept = {name: before[name] for name in ("applied", "spilled", "since", "name") if name in before}
     kept |= {"name": activity["name"]} if "name" in activity else {}
     after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
     path = of.scale.path(entry["gsi1sk"])
@@ -291,10 +283,12 @@ def _add(board: Board, score: Item | None, value: Decimal) -> Decimal:
         raise Unprocessable(f"`value` must keep the score within the range of {board.name[:40]}") from None
 
 
-def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
+def _replace(
+    table: Table, key: Key, score: Item | None, after: Item, pages: Sequence[dict[str, Any]] = ()
+) -> bool:
     """Write a score in place of the one that was read. Return False if it has changed since.
 
-    More than MAX_TAGS tags move to a page in the same transaction.
+    The updates of guard pages are in the same transaction.
     """
     condition = "attribute_not_exists(pk)"
     values: dict[str, Any] = {}
@@ -303,17 +297,12 @@ def _replace(table: Table, key: Key, score: Item | None, after: Item) -> bool:
         if depth := score.get("depth"):  # the stream deepens a player without another version
             condition, values = f"{condition} AND #depth = :depth", values | {":depth": depth}
     names = {"#depth": "depth"} if ":depth" in values else {}
-    if len(after.get("applied", ())) <= MAX_TAGS:
+    if not pages:
         return table.put(after, condition=condition, values=values, names=names)
-    tags, number = after["applied"], after.get("pages", 0)
-    latest = max(int.from_bytes(one[:VERSION_BYTES]) for one in tags)
-    after |= {"floor": latest, "pages": number + 1}
-    del after["applied"]
-    page = page_key(key, number)._asdict() | {"tags": tags, "ttl": after["version"] // 1000 + 2 * DAY}
     put: dict[str, Any] = {"Item": after, "ConditionExpression": condition}
     put |= {"ExpressionAttributeNames": names} if names else {}
     put |= {"ExpressionAttributeValues": values} if values else {}
-    return not table.transact([{"Put": put}, {"Put": {"Item": page}}])
+    return not table.transact([{"Put": put}, *pages])
 
 
 # -- remove --------------------------------------------------------------------------------------------
@@ -349,7 +338,6 @@ def _remove(context: Context, item: Item) -> None:
         )
         after = key._asdict() | {"version": version, "since": version, "ttl": version // 1000 + 2 * DAY}
         after |= {"before": _positions(score)[:MAX_BEFORE]} if "depth" in score else {}
-        after |= {"pages": score["pages"]} if "pages" in score else {}
         if _replace(context.table, key, score, after):
             return
         score = context.table.get(key, consistent=True)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from chalicelib.aggregates import engine as aggregates
-from chalicelib.aggregates import quarantine
+from chalicelib.aggregates import quarantine, tags
 from chalicelib.aggregates.engine import Report
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.aggregates.updates import additions
@@ -205,7 +205,7 @@ def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
     one = record(None, item)
     one["dynamodb"]["ApproximateCreationDateTime"] = written
     found = aggregates.compute(FEATURES, one)
-    assert (found.second, aggregates.second_of(found.tag)) == (1_700_000_000, 1_700_000_000)
+    assert (found.second, tags.second_of(found.tag)) == (1_700_000_000, 1_700_000_000)
 
 
 @pytest.mark.parametrize(
@@ -340,8 +340,8 @@ def test_tags_that_moved_to_guard_pages_are_still_known(source: Source, apart: f
     _, found = total(table, records[::-1], now=now)
     assert (found["n"], len(found.get("applied", ())) <= aggregates.TAGS) == (len(records), True)
     for page in pages(table):
-        assert page["ttl"] > now + aggregates.RETENTION
-        assert len(page["ids"]) <= aggregates.PAGE_TAGS
+        assert page["ttl"] > now + tags.RETENTION
+        assert len(page["ids"]) <= tags.PAGE_TAGS
 
 
 def test_a_batch_larger_than_the_set_of_tags_is_one_move(source: Source) -> None:
@@ -365,7 +365,7 @@ def test_a_late_record_is_looked_for_on_guard_pages_and_counted_once(source: Sou
 def test_tags_older_than_the_stream_keeps_records_are_dropped_before_any_move(source: Source) -> None:
     table, _ = source
     total(table, numbers(aggregates.TAGS))
-    later = RECORDED + aggregates.RETENTION + 1
+    later = RECORDED + tags.RETENTION + 1
     fresh = numbers(3, second=later)
     report, found = total(table, fresh, now=later)
     assert (report.applied, found["n"], len(found["applied"])) == (3, aggregates.TAGS + 3, 3)

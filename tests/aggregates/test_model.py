@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chalicelib.aggregates import engine
+from chalicelib.aggregates import engine, tags
 from chalicelib.aggregates.sums import Amount
 from chalicelib.aggregates.updates import Update
 from chalicelib.dynamo.items import Item, Key
@@ -95,7 +95,7 @@ def test_every_interleaving_of_three_workers_counts_each_record_once(deliveries:
 
 def _pages_first(table: Any, key: Key, seen: Item, changes: Any) -> Any:
     """Look at the guard pages as they were before the aggregate was read."""
-    moved = engine.find_moved(table, key, {change.tag for change in changes})
+    moved = tags.find_moved(table, key, {change.tag for change in changes})
     seen.clear()
     seen.update(table.get(key, consistent=True) or {})
     return [one for one in changes if one.tag not in seen.get("applied", ()) and one.tag not in moved]
@@ -144,7 +144,7 @@ TAG, SPILL, SAME = Update.tag, Update.spill, Update.require_same
 UPDATE, TRANSACT = Memory.update, Memory.transact
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "the pages are read before the aggregate": (engine, "_not_counted", _pages_first),
-    "the pages are not read": (engine, "find_moved", lambda table, key, tags: set()),
+    "the pages are not read": (tags, "find_moved", lambda table, key, tags: set()),
     "a tag is not written": (Update, "tag", lambda update, tags: update),
     "a tag is written without its condition": (Update, "tag", _tag_without_condition),
     "a tag is written before the sum": (Memory, "update", _tags_apart(is_first=True)),
@@ -169,7 +169,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
         "require_same",
         lambda update, name, seen: update if name == "applied" else SAME(update, name, seen),
     ),
-    "every tag is forgotten at once": (engine, "RETENTION", -100),
+    "every tag is forgotten at once": (tags, "RETENTION", -100),
 }
 
 

@@ -26,7 +26,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from moto import mock_aws
 
 import app
-from chalicelib.aggregates import engine, quarantine
+from chalicelib.aggregates import engine, quarantine, tags
 from chalicelib.aggregates.sums import KEPT
 from chalicelib.dynamo.items import Item, Key, pack, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table, _packed
@@ -392,7 +392,7 @@ def delivered(table: Table, batches: Iterable[Sequence[Any]]) -> None:
     The creation times are random, so no tag may be dropped because its record has left the stream.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "RETENTION", 2**32)
+        patch.setattr(tags, "RETENTION", 2**32)
         patch.setattr(app, "connect", lambda: table)
         for batch in batches:
             for attempt in range(100):
@@ -436,7 +436,7 @@ def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(
         for one in each.values():
             for bad in one.poison:
                 assert quarantine.item_key(one.tag, one.second, bad.sign) in entries
-            refused = [engine.make_tag(f"{one.id} {key.pk} {key.sk}", one.second) for key, _ in one.sums]
+            refused = [tags.make_tag(f"{one.id} {key.pk} {key.sk}", one.second) for key, _ in one.sums]
             entries -= {
                 quarantine.item_key(tag, one.second, sign)
                 for tag in (one.tag, *refused)

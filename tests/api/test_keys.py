@@ -24,7 +24,7 @@ import pytest
 
 import app
 from chalicelib import ulids, urls
-from chalicelib.aggregates import engine
+from chalicelib.aggregates import tags
 from chalicelib.api import codec
 from chalicelib.api.openapi import list_errors
 from chalicelib.api.router import MAX_AUTHORIZED_PATH
@@ -158,7 +158,7 @@ def test_dynamodb_accepts_the_longest_key_of_every_kind(name: str) -> None:
 
 
 def test_keys_without_a_function_of_their_own_are_short() -> None:
-    guard = engine.page_key(Key("p" * PARTITION, "s" * SORT), "S", 2**32 - 1)
+    guard = tags.page_key(Key("p" * PARTITION, "s" * SORT), "S", 2**32 - 1)
     now = datetime(2026, 11, 21, tzinfo=UTC)
     member = {"who": "w", "id": "i", "digests": {}, "said": []}
     me: Item = {"who": "w"}

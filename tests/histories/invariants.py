@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import app
 from chalicelib import times
-from chalicelib.aggregates import engine, quarantine
+from chalicelib.aggregates import quarantine, tags
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
@@ -275,7 +275,7 @@ def quarantined(history: History) -> Iterator[str]:
     for record in history.stream.records:
         body = record["dynamodb"]
         second = int(body["ApproximateCreationDateTime"])
-        tag = engine.make_tag(record["eventID"], second)
+        tag = tags.make_tag(record["eventID"], second)
         for side, sign in (("OldImage", -1), ("NewImage", 1)):
             if PLANTED in body.get(side, {}):
                 expected.add(quarantine.item_key(tag, second, sign))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from chalicelib import times
+from chalicelib.aggregates import tags
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.boards import Board
@@ -123,8 +124,8 @@ SCENARIOS = [
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores that hold one tag, a board that is not read, and a tree of one level."""
-    monkeypatch.setattr(scores, "MAX_TAGS", 1)
+    """Scores that hold two tags, a board that is not read, and a tree of one level."""
+    monkeypatch.setattr(scores, "TAGS", 2)
     monkeypatch.setattr(scores, "choose_depth", lambda *_: 1)
     monkeypatch.setattr(boards, "find", lambda *_: BOARD)
 
@@ -140,9 +141,9 @@ def test_every_interleaving_counts_each_submission_once(texts: list[str]) -> Non
 def _without(name: str) -> Callable[..., bool]:
     """Write a score without an attribute."""
 
-    def replace(table: Any, key: Key, score: Item | None, after: Item) -> bool:
+    def replace(table: Any, key: Key, score: Item | None, after: Item, pages: Any = ()) -> bool:
         after.pop(name, None)
-        return REPLACE(table, key, score, after)
+        return REPLACE(table, key, score, after, pages)
 
     return replace
 
@@ -161,8 +162,8 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a score has no tags": (scores, "_replace", _without("applied")),
     "a score is written whatever it has become": (Memory, "put", _unconditional("BOARD")),
     "an id counts again": (Memory, "put", _unconditional("ACTIVITY")),
-    "the pages are not read": (scores, "_is_on_page", lambda *_: False),
-    "`floor` is not raised": (scores, "_replace", _without("floor")),
+    "the pages are not read": (tags, "find_moved", lambda *_: set()),
+    "`spilled` is not raised": (scores, "_replace", _without("spilled")),
     "a known id is taken for counted": (scores, "may_be_pending", lambda *_: False),
     "the stream completes nothing": (scores, "follow", lambda *_: None),
     "a removal does not void what came before": (scores, "_replace", _without("since")),

@@ -278,7 +278,7 @@ def rank_scores(stage: DevStage) -> None:
 def deepen_and_complete(stage: DevStage) -> None:
     """Make the stream deepen a bucket, read a page of tags, and delete an activity that is out of range."""
     stage.call("PUT", "/leaderboards/sums", {"title": "Sums"}, who="admin", status=201)
-    with mock.patch.object(tree, "LIMIT", 1), mock.patch.object(scores, "MAX_TAGS", 1):
+    with mock.patch.object(tree, "LIMIT", 1), mock.patch.object(scores, "TAGS", 1):
         for number, player in enumerate(("ann", "bob", "ann", "ann")):
             body = {"id": f"3-{number}", "value": 3}
             stage.call("POST", "/leaderboards/sums/scores", body, who=player, status=201)
@@ -329,6 +329,7 @@ def add_up_comments(stage: DevStage) -> None:
         assert stage.root.put(comments.statistics_key("shoe", language)._asdict() | counts)
     stage.call("GET", "/products/shoe/comments?rating=1&language=en")
     stage.call("GET", f"{path}/{ann}")
+    stage.call("PUT", f"{path}/{bob}/vote", who="ann", status=201)  # the stream removes it with its comment
     stage.call("DELETE", f"{path}/{bob}", who="bob", status=204)
     stage.settle()
 
