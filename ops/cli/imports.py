@@ -148,7 +148,8 @@ def import_scores(
     try:
         defined = boards.find(new_context(store, now), board)
     except NotFound as error:
-        raise click.ClickException(f"{error}; create it with PUT /leaderboards/{board} (see /docs)") from None
+        hint = f"Create it with PUT /leaderboards/{board} (see /docs)."
+        raise click.ClickException(f"{error} {hint}") from None
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     with _explain_errors(file), progress:
@@ -178,8 +179,8 @@ def _explain_errors(file: str) -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("interrupted: run it again; nothing counts twice", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    except (EOFError, zlib.error) as error:
-        raise click.ClickException(f"{file}: damaged ({error}); {AGAIN}") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise click.ClickException(f"{file}: the gzip data is damaged or cut off; {AGAIN}") from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or file}: {error.strerror or error}") from None
 

@@ -112,7 +112,7 @@ def read_elements(
             done.clear()
         parser.Parse(b"", True)
     except expat.ExpatError as error:
-        raise NotComments(f"not XML: {error}") from None
+        raise NotComments(f"not XML, or cut off, at line {error.lineno}, column {error.offset}") from None
     yield from done
 
 

@@ -113,8 +113,8 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
 
     Raises: NotComments.
     """
+    rows = csv.reader(lines, strict=True)
     try:
-        rows = csv.reader(lines, strict=True)
         header = next(rows, None)
         if header is None:
             raise NotComments("the file is empty")
@@ -127,8 +127,8 @@ def read(lines: Iterable[str], languages: Sequence[str] = ()) -> Iterator[Row | 
             is_whole = len(row) == len(header)
             fields = dict(zip(header, map(codec.unguard_cell, row), strict=False)) | language
             yield parse({name: fields[name] for name in COLUMNS}) if is_whole else Skip.MALFORMED
-    except csv.Error as error:
-        raise NotComments(str(error)) from None
+    except csv.Error:
+        raise NotComments(f"line {rows.line_num} is not CSV: a quote is not closed, or not doubled") from None
 
 
 def parse(fields: dict[str, str]) -> Row | Skip:

@@ -100,7 +100,7 @@ def read(
     header = [] if isinstance(first, Skip) else [name.strip() for name in first]
     for column in filter(None, columns):
         if header.count(column) != 1:
-            columns_found = ", ".join(header)[:200]
+            columns_found = ", ".join(header)[:200] or "none"
             raise click.ClickException(f"the header needs one column {column!r}; it has: {columns_found}")
     return _found(rows, header, columns, board, now)
 

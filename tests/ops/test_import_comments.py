@@ -195,10 +195,15 @@ AGAIN = "repair the file and run this again; nothing counts twice"
         (b"product,author,rating,text\n", "no column 'language'; required columns: "),
         (b"text," + HEADER, "several columns 'text'"),
         (b"<rss></rss>\n", "no column 'product'"),
-        (HEADER + b'"x', "unexpected end of data\n"),
-        (HEADER + b'p,a,5,en,x\np,a,5,en,"x', f"unexpected end of data; {AGAIN}\n"),
+        (HEADER + b'"x', "line 2 is not CSV: a quote is not closed, or not doubled\n"),
+        (
+            HEADER + b'p,a,5,en,x\np,a,5,en,"x',
+            f"line 3 is not CSV: a quote is not closed, or not doubled; {AGAIN}\n",
+        ),
+        (HEADER + b'p,a,5,en,"x" y\n', "line 2 is not CSV"),
         (HEADER + b"p,a,6,en,x\np\np", "no row is a comment; the most frequent reason is malformed\n"),
-        (gzip.compress(b"product", mtime=0)[:-3], "ended before"),
+        (gzip.compress(b"product", mtime=0)[:-3], f"a.csv: the gzip data is damaged or cut off; {AGAIN}\n"),
+        (gzip.compress(HEADER, mtime=0)[:-8] + bytes(8), "the gzip data is damaged"),
     ],
 )
 def test_a_malformed_file_is_a_one_line_error(

@@ -425,7 +425,7 @@ def test_an_unreadable_file_is_a_one_line_error(stage: Table, tmp_path: Path) ->
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"".join(history(3, 1)))[:-9])
     assert "damaged" in failure(run(str(tmp_path / "cut.gz")))
     assert "it has: player, points, game, time" in failure(run(file(tmp_path, GOOD), "--player", "name"))
-    assert "needs one column 'player'" in failure(run("-", stdin=b""))
+    assert "needs one column 'player'; it has: none\n" in failure(run("-", stdin=b""))
     assert "the most frequent reason is bad_value" in failure(run(file(tmp_path, GOOD), "--value", "game"))
 
 
