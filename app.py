@@ -201,6 +201,12 @@ def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> vie
     return site_queries.list_campaigns(new_context(), query, caller)
 
 
+@router.route("GET", "/views/goals", has_csv=True, is_cached=True)
+def get_views_goals(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Goals:
+    """List the goals of a site in a period of UTC days, with their events and visitors."""
+    return site_queries.list_goals(new_context(), query, caller)
+
+
 @router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor,))
 def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
     """List the sites that have views, largest first."""

@@ -12,6 +12,7 @@ FEATURE = Feature(
     },
     items=(
         Kind("URL#*", "T#*", is_applied=True),
+        Kind("URL#*", "GOAL#*", is_applied=True),
         Kind("URL#*", "CLOCK#*"),
         Kind("SALT#*", "SALT"),
         Kind("URL#*", "SENT", is_applied=True),

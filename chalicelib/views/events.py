@@ -4,6 +4,7 @@
 |---|---|---|---|
 | event | `URL#<url>` | `T#<instant>#CID#<client>` | one view, `ttl`; its key makes it count once |
 | clock | `URL#<url>` | `CLOCK#<claimed time>#CID#<client>` | `time` of a view by a wrong clock; `ttl` |
+| goal event | `URL#<url>` | `GOAL#<instant>#CID#<client> <goal>` | one goal reached on the page, `ttl` |
 | page | `URL#<url>` | `STATISTICS` | `views`, `visitors`; gsi1pk = `SITE#<host>`, gsi1sk; `ttl` |
 | day | `URL#<url>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `c00`…; gsi1pk, gsi1sk; `ttl` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
@@ -81,6 +82,7 @@ MARKER_LIFETIME = 2 * 86_400  # seconds: ops/maintenance/forget.py
 MALFORMED: dict[Reason, str] = {
     "bad_url": f"`url` must be the http(s) address of a page, at most {urls.MAX_LENGTH:,} bytes",
     "bad_time": "`time` and `sent` must be ISO 8601 times with an offset, such as 2026-11-21T10:00:00Z",
+    "bad_goal": "`goal` must be 1 to 64 visible characters",
     "bad_client": "`clientId` must be 1 to 128 printable ASCII characters without a space",
 }
 NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
@@ -95,7 +97,7 @@ class View(NamedTuple):
     """One valid view, with its url in normal form. `referrer` is a host; it and `campaign` may be empty.
 
     `client` is empty until the visitor is identified. `claimed` is the time that the event has, if its clock
-    is wrong, until the view's time is settled.
+    is wrong, until the view's time is settled. With a `goal` it is an event of the goal, and not a view.
     """
 
     url: str
@@ -104,6 +106,7 @@ class View(NamedTuple):
     referrer: str = ""
     campaign: str = ""
     claimed: datetime | None = None
+    goal: str = ""
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -120,13 +123,16 @@ def day_key(url: str, day: str) -> Key:
 
 
 def event_key(view: View) -> Key:
-    """Return the key of a view. The same url, instant and client always have the same key."""
+    """Return the key of a view. The same url, instant, client and goal always have the same key."""
+    if view.goal:
+        return Key(f"URL#{view.url}", f"GOAL#{times.to_sort_key(view.time)}#CID#{view.client} {view.goal}")
     return Key(f"URL#{view.url}", f"T#{times.to_sort_key(view.time)}#CID#{view.client}")
 
 
 def clock_key(view: View) -> Key:
     """Return the key of the item that keeps the time of a view whose clock is wrong."""
-    return Key(f"URL#{view.url}", f"CLOCK#{times.to_sort_key(view.claimed or view.time)}#CID#{view.client}")
+    claimed = times.to_sort_key(view.claimed or view.time)
+    return Key(f"URL#{view.url}", f"CLOCK#{claimed}#CID#{view.client} {view.goal}".rstrip())
 
 
 def parse_event_key(url: str, sk: str) -> View:
@@ -175,6 +181,9 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     client = fields.get("clientId", "")
     if "clientId" in fields and (not isinstance(client, str) or not CLIENT_ID.fullmatch(client)):
         return "bad_client"
+    goal = sites.read_goal(fields["goal"]) if "goal" in fields else ""
+    if goal is None:
+        return "bad_goal"
     if not settings.allows(urls.host(url), urls.page(url)):
         return "site_not_allowed"
     if time < now - settings.views_window:
@@ -184,7 +193,7 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     if fields.get("automated") is True:
         return "bot"
     referrer = sites.read_referrer(fields.get("referrer"), url)
-    return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")), claimed)
+    return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")), claimed, goal)
 
 
 def read_time(fields: Mapping[str, Any], now: datetime) -> tuple[datetime, datetime | None]:
@@ -329,14 +338,13 @@ def count_page(table: Table, view: View) -> Counted:
 
     Cost: 3 RCU.
     """
-    page, event, visitor = page_key(view.url), event_key(view), _visitor_keys(view)[0]
+    page, event = page_key(view.url), event_key(view)
+    visitor = visitor_key(view.url, view.time.date().isoformat(), view.client)
     found = table.get_many([page, event, visitor], consistent=True)
-    sums = found.get(page, {})
-    return Counted(
-        url=view.url,
-        views=max(1, int(sums.get("views", 0)) + (event not in found)),
-        visitors=max(1, int(sums.get("visitors", 0)) + (visitor not in found)),
-    )
+    views, visitors = (int(found.get(page, {}).get(name, 0)) for name in ("views", "visitors"))
+    if not view.goal:
+        views, visitors = max(1, views + (event not in found)), max(1, visitors + (visitor not in found))
+    return Counted(url=view.url, views=views, visitors=visitors)
 
 
 def event_limits(settings: Settings) -> rates.Limits:
@@ -352,6 +360,7 @@ def _to_message(view: View) -> dict[str, str]:
         message["referrer"] = (
             f"http://[{view.referrer}]/" if ":" in view.referrer else f"http://{view.referrer}/"
         )
+    message |= {"goal": view.goal} if view.goal else {}
     return message | ({"campaign": view.campaign} if view.campaign else {})
 
 
@@ -436,12 +445,11 @@ def _write_visitor(table: Table, key: Key, visitor: Item) -> None:
 
 
 def _visitor_keys(view: View) -> list[Key]:
-    """Return the keys of a view's visitor of its page and of its site."""
-    day = view.time.date().isoformat()
-    return [
-        visitor_key(view.url, day, view.client),
-        sites.visitor_key(urls.host(view.url), day, view.client),
-    ]
+    """Return the keys of a view's visitor of its page and of its site, or of its goal."""
+    day, host = view.time.date().isoformat(), urls.host(view.url)
+    if view.goal:
+        return [sites.goal_visitor_key(host, view.goal, day, view.client)]
+    return [visitor_key(view.url, day, view.client), sites.visitor_key(host, day, view.client)]
 
 
 def _visitor_ttl(view: View, item: Item) -> int:
@@ -461,6 +469,8 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     url = pk.removeprefix("URL#")
     if sk.startswith("T#"):
         return _event_contribution(url, sk, item)
+    if sk.startswith("GOAL#"):
+        return _goal_contribution(url, sk, item)
     if sk == marker_key(url).sk:
         applied = applied_marker_key(url)
         return {(applied, "seen"): frozenset({item["token"]}), (applied, "ttl"): Lifetime(MARKER_LIFETIME)}
@@ -484,6 +494,16 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
         **_lifetime(day, item),
         **site_amounts,
     }
+
+
+def _goal_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts of an event of a goal. A client's id has no space, so the first one ends it."""
+    time, _, named = sk.removeprefix("GOAL#").partition("#CID#")
+    day = times.from_sort_key(time).date().isoformat()
+    amounts = sites.count_goal(urls.host(url), day, named.partition(" ")[2])
+    for key in {key for key, _ in amounts}:
+        amounts |= _lifetime(key, item)
+    return amounts
 
 
 def _lifetime(key: Key, item: Item, extra: int = 0) -> dict[tuple[Key, str], Amount]:

@@ -85,6 +85,14 @@ Automated = Annotated[
         examples=[False],
     ),
 ]
+Goal = Annotated[
+    str,
+    Meta(
+        description="The name of a goal that was reached, of 1 to 64 visible characters. Such an event is no "
+        "view",
+        examples=["signup"],
+    ),
+]
 Site = Annotated[
     str,
     Meta(
@@ -112,6 +120,7 @@ class ViewEvent(Schema):
     campaign: Campaign | UnsetType = UNSET
     sent: Sent | UnsetType = UNSET
     automated: Automated | UnsetType = UNSET
+    goal: Goal | UnsetType = UNSET
 
 
 class ViewBatch(Schema):
@@ -134,6 +143,7 @@ class ViewsBody(Schema):
         "without a scheme": EVENT | {"url": "myblog.com/article1"},
         "with its source": EVENT | {"referrer": "https://news.example.com/", "campaign": "spring-sale"},
         "of a page": {"url": EVENT["url"], "time": EVENT["time"], "sent": "2026-11-21T10:00:03Z"},
+        "a goal": {"url": EVENT["url"], "goal": "signup"},
         "several": {"events": [EVENT, EVENT | {"time": "2026-11-21T11:00:30+01:00", "clientId": "c-2"}]},
     }
 
@@ -147,6 +157,7 @@ class ViewsBody(Schema):
     campaign: Any = UNSET
     sent: Any = UNSET
     automated: Any = UNSET
+    goal: Any = UNSET
     events: list[Any] | UnsetType = UNSET
 
 
@@ -156,7 +167,9 @@ class QueuedViews(ViewsBody):
     taken: bool = False
 
 
-Reason = Literal["bad_url", "site_not_allowed", "too_old", "in_the_future", "bad_time", "bad_client", "bot"]
+Reason = Literal[
+    "bad_url", "site_not_allowed", "too_old", "in_the_future", "bad_time", "bad_client", "bad_goal", "bot"
+]
 
 
 class Rejection(Schema):
@@ -361,6 +374,23 @@ class Campaigns(Schema):
     EXAMPLES: ClassVar = {"one": {"items": [{"campaign": "spring-sale", "views": 1539}]}}
 
     items: list[CampaignViews]
+    complete: Complete = UNSET
+
+
+class GoalEvents(Schema):
+    """A goal of a site, its events and its visitors."""
+
+    goal: Goal
+    events: Annotated[int, Meta(description="How often the goal was reached", ge=0)]
+    visitors: Visitors
+
+
+class Goals(Schema):
+    """A site's goals in a period, most events first."""
+
+    EXAMPLES: ClassVar = {"one": {"items": [{"goal": "signup", "events": 15, "visitors": 12}]}}
+
+    items: list[GoalEvents]
     complete: Complete = UNSET
 
 

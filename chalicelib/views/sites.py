@@ -6,6 +6,8 @@
 | | | | `is_newest`, `in_total`: see totals.py |
 | site's visitor | `SITE#<host>#CLIENT#<client>` | `VISITOR#<date>` | `hours` of its views; `ttl` |
 | referrer's day | `SITE#<host>#REFERRER#<referrer>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
+| goal's day | `SITE#<host>#GOAL#<goal>` | `DAY#<date>` | `events`, `visitors`; gsi1; `ttl`, `kept` |
+| goal's visitor | `SITE#<host>#GOAL#<goal>#CLIENT#<client>` | `VISITOR#<date>` | `hours`; `ttl` |
 | campaign's day | `SITE#<host>#CAMPAIGN#<campaign>` | `DAY#<date>` | `views`; gsi1pk, gsi1sk; `ttl`, `kept` |
 
 A list of a day is a partition of gsi1: `SITE#<host>#PAGES#<date>` has the days of pages (events.py), and
@@ -34,7 +36,9 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.views import totals
 
-PAGES, REFERRERS, CAMPAIGNS = "PAGES", "REFERRERS", "CAMPAIGNS"  # the lists of a site's day
+# The lists of a site's day.
+PAGES, REFERRERS, CAMPAIGNS, GOALS = "PAGES", "REFERRERS", "CAMPAIGNS", "GOALS"
+MAX_GOAL = 64  # characters
 MAX_CAMPAIGN = 100  # characters
 
 
@@ -61,8 +65,28 @@ def campaign_key(host: str, campaign: str, day: str) -> Key:
     return Key(f"SITE#{host}#CAMPAIGN#{campaign}", f"DAY#{day}")
 
 
+def goal_key(host: str, goal: str, day: str) -> Key:
+    """Return the key of a goal's day on a site."""
+    return Key(f"SITE#{host}#GOAL#{escape(goal)}", f"DAY#{day}")
+
+
+def goal_visitor_key(host: str, goal: str, day: str, client: str) -> Key:
+    """Return the key of one client's events of a goal on one day."""
+    return Key(f"SITE#{host}#GOAL#{escape(goal)}#CLIENT#{client}", f"VISITOR#{day}")
+
+
+def escape(goal: str) -> str:
+    """Return a goal's name as it is in keys, whose parts `#` separates."""
+    return goal.replace("%", "%25").replace("#", "%23")
+
+
+def unescape(name: str) -> str:
+    """Return the goal with this name in keys."""
+    return name.replace("%23", "#").replace("%25", "%")
+
+
 def list_key(host: str, kind: str, day: str) -> str:
-    """Return the gsi1 partition key of a list of a site's day: its pages, referrers or campaigns."""
+    """Return the gsi1 partition key of a list of a site's day: its pages, referrers, campaigns or goals."""
     return f"SITE#{host}#{kind}#{day}"
 
 
@@ -92,6 +116,12 @@ def read_campaign(value: Any) -> str:
     return name if len(name) <= MAX_CAMPAIGN and not HIDDEN.search(name) else ""
 
 
+def read_goal(value: Any) -> str | None:
+    """Return a goal's name without surrounding white space, or None if it is malformed."""
+    name = value.strip() if isinstance(value, str) else ""
+    return name if 0 < len(name) <= MAX_GOAL and not HIDDEN.search(name) else None
+
+
 # -- contribution --------------------------------------------------------------------------------------
 
 
@@ -109,8 +139,15 @@ def count_event(host: str, day: str, hour: int, event: Mapping[str, Any]) -> dic
     return amounts
 
 
+def count_goal(host: str, day: str, goal: str) -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that an event of a goal adds to the sums of its site, without their lifetimes."""
+    of_goal = goal_key(host, goal, day)
+    listed_goal = listed(of_goal, list_key(host, GOALS, day), "events")
+    return {(of_goal, "events"): 1, **listed_goal, (day_key(host, day), "events"): 1}
+
+
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
-    """Return the amounts that the visitor of a site adds to the site's day."""
+    """Return the amounts that the visitor of a site, or of a goal, adds to the day."""
     pk, sk = item["pk"], item["sk"]
     if not pk.startswith("SITE#") or not sk.startswith("VISITOR#") or not item.get("hours"):
         return {}
@@ -122,17 +159,17 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 # -- lists ---------------------------------------------------------------------------------------------
 
 
-def listed(key: Key, partition: str) -> dict[tuple[Key, str], Amount]:
-    """Return the amounts that put an aggregate into a list by its `views`."""
-    return {(key, "gsi1pk"): Constant(partition), (key, "gsi1sk"): FirstStep("views")}
+def listed(key: Key, partition: str, attribute: str = "views") -> dict[tuple[Key, str], Amount]:
+    """Return the amounts that put an aggregate into a list by a sum."""
+    return {(key, "gsi1pk"): Constant(partition), (key, "gsi1sk"): FirstStep(attribute)}
 
 
-def is_listed(key: Key) -> bool:
-    """Return whether the aggregate with this key may have an index key that follows from its `views`."""
+def listed_by(key: Key) -> str:
+    """Return the sum that the index key of an aggregate follows; empty for an aggregate of no list."""
     if key.pk.startswith("URL#"):
-        return key.sk == "STATISTICS" or key.sk.startswith("DAY#")
-    is_source = "#REFERRER#" in key.pk or "#CAMPAIGN#" in key.pk
-    return is_source and key.pk.startswith("SITE#") and key.sk.startswith("DAY#")
+        return "views" if key.sk == "STATISTICS" or key.sk.startswith("DAY#") else ""
+    kind = key.pk.split("#")[2:3] if key.pk.startswith("SITE#") and key.sk.startswith("DAY#") else []
+    return {"REFERRER": "views", "CAMPAIGN": "views", "GOAL": "events"}.get("".join(kind), "")
 
 
 def derive(table: Table, key: Key, item: Item) -> None:
@@ -145,6 +182,5 @@ def derive(table: Table, key: Key, item: Item) -> None:
 
 def derive_listing(key: Key, item: Item) -> dict[str, Any] | None:
     """Return the update that moves an aggregate in its list, or None if it is on the right step."""
-    if "gsi1pk" not in item or not is_listed(key):
-        return None
-    return toplist.derive_step(item, "views")
+    attribute = listed_by(key)
+    return toplist.derive_step(item, attribute) if attribute and "gsi1pk" in item else None

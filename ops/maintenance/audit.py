@@ -100,7 +100,7 @@ def _listed_sum(key: Key) -> str:
     """Return the sum that the index key of an aggregate follows from, or an empty text."""
     if key.pk.startswith("PRODUCT#") and (key.sk == "S" or key.sk.startswith("S#")):
         return "count_5"
-    return "views" if sites.is_listed(key) else ""
+    return sites.listed_by(key)
 
 
 def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> Drift:

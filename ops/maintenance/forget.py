@@ -42,7 +42,7 @@ from ops.maintenance.scan import RateLimiter
 MAX_ROUNDS = 6  # three or four are enough without new views
 PAUSE = 0.2  # seconds between two reads of the echo
 EMPTY_ITEM_TTL = 3 * 86_400  # seconds
-FACTS = {"views", "visitors", "clocks"}  # the kinds of items that are not sums
+FACTS = {"views", "visitors", "clocks", "goals"}  # the kinds of items that are not sums
 SUM = re.compile("gsi1pk|gsi1sk|views|visitors|kept|[vc][0-9]{2}")
 
 
@@ -64,6 +64,8 @@ def classify(item: Item) -> str:
         return "visitors"
     if sk.startswith("CLOCK#"):
         return "clocks"
+    if sk.startswith("GOAL#"):
+        return "goals"
     if not any(SUM.fullmatch(name) for name in item):
         return ""
     return "days" if sk.startswith("DAY#") else "total" if sk == "STATISTICS" else ""

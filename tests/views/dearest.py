@@ -26,7 +26,7 @@ def full(key: Key, views: int, partition: str = "") -> Item:
     """Return a day with views in every hour, and with every tag that it may have."""
     hours = {f"{kind}{hour:02}": 10_000 + views for kind in "vc" for hour in range(24)}
     listed = {"gsi1pk": partition, "gsi1sk": step_of(views)} if partition else {}
-    sums = {"views": views, "visitors": views, "ttl": 2**32}
+    sums = {"views": views, "visitors": views, "events": views, "ttl": 2**32}
     return {**key._asdict(), **hours, **sums, **listed, "applied": TAGS}
 
 
@@ -71,6 +71,7 @@ def _fill(site: Deployed, url: str, days: Sequence[str]) -> None:
         for kind, key, name in (
             (sites.REFERRERS, sites.referrer_key, "r" * 240),
             (sites.CAMPAIGNS, sites.campaign_key, "🦉" * 96),
+            (sites.GOALS, sites.goal_key, "🦉" * 61),
         ):
             listed = sites.list_key(BUSY, kind, day)
             items += [full(key(BUSY, f"{name}{i:03}", day), 1 + i % 4, listed) for i in range(PAGES // 10)]
@@ -91,7 +92,7 @@ def _lists(site: Deployed, days: Sequence[str]) -> Iterator[Dearest]:
     yield top("31 days of the longest addresses", LONG, **{"from": days[30], "to": days[0]})
     yield top("400 busy days", BUSY, **{"from": days[399], "to": days[0]})
     empty: dict[str, str] = {"site": "empty.example", "from": days[399], "to": days[0]}
-    for route in ("/views/referrers", "/views/campaigns"):
+    for route in ("/views/referrers", "/views/campaigns", "/views/goals"):
         for name, days_of in (("31", days[30]), ("400", days[399])):
             query = {"site": BUSY, "limit": "100", "from": days_of, "to": days[0]}
             yield Dearest(site.rest("GET", route, f"{name} busy days", query=query))

@@ -42,6 +42,9 @@ COSTS = {
     ("GET /views/top", "of a day"): (200, 0, 1),
     ("GET /views/referrers", "of a day"): (200, 0, 1),
     ("GET /views/campaigns", "of 30 days"): (200, 0, 1.5),
+    ("POST /views", "a goal"): (202, 3, 0),
+    ("stream", "a goal of a known site"): (0, 3, 0),
+    ("GET /views/goals", "of a day"): (200, 0, 1.5),
     ("GET /sites", ""): (200, 0, 3.5),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
@@ -114,4 +117,8 @@ def _views_with_sources(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET", "/views/top", "of a day", query=period)
     yield site.rest("GET", "/views/referrers", "of a day", query=period)
     yield site.rest("GET", "/views/campaigns", "of 30 days", query={"site": host})
+    goal = {"url": f"https://{host}/lamp", "goal": "sign up", "time": hour.isoformat(), "clientId": "c"}
+    yield site.rest("POST", "/views", "a goal", body=goal)
+    yield site.delivery("a goal of a known site")
+    yield site.rest("GET", "/views/goals", "of a day", query=period)
     yield site.rest("GET", "/sites", "", sub="admin")

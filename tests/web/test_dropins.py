@@ -62,7 +62,9 @@ def example(product: Run, name: str, edit: Callable[[str], str] = str) -> str:
     blocks: list[str] = re.findall(r"```html\n(.*?)```", DROP_INS, re.DOTALL)
     [lines] = [block for block in blocks if f"/{name}" in block.splitlines()[0]]
     head = f'<meta name="viewport" content="width=device-width"><title>{TITLE}</title><h1>Shop</h1>'
-    return edit(f'<!doctype html><html lang="en">{head}\n' + lines.replace("HUBBUB/", product.page))
+    lines = lines.replace("HUBBUB/", product.page)
+    local = lines.replace("<script async", "<script async data-local")  # the shop is on localhost
+    return edit(f'<!doctype html><html lang="en">{head}\n{local}')
 
 
 def views(product: Run, url: str) -> tuple[int, int]:
@@ -97,7 +99,7 @@ class Visit:
         now = datetime.now(UTC)
         page.clock.install(time=now)
         page.clock.pause_at(now + timedelta(seconds=1))
-        with page.expect_response("**/beacon.js"):
+        with page.expect_response("**/beacon.js*"):
             page.goto(url, referer=referrer or None)
         page.wait_for_load_state()
 
@@ -127,7 +129,7 @@ def test_a_view_counts_once_after_three_visible_seconds(
         assert beacon.posts() == []
         page.clock.run_for(200)
         [event] = beacon.posts()
-        assert (event["url"], len(event)) == (beacon.url, 3)
+        assert (event["url"], event.keys()) == (beacon.url, {"url", "time", "sent", "timezone"})
         assert 0 <= datetime.fromisoformat(event["time"]).timestamp() * 1000 - before <= 3_200
         until(lambda: views(product, beacon.url) == (1, 1), "the view counts")
         page.clock.run_for(3_600_000)
@@ -143,8 +145,8 @@ def test_a_reload_is_a_new_view(browser: Browser, product: Run, shop: OtherSite)
         page.reload()
         page.wait_for_load_state()
         page.clock.run_for(3_100)
-        assert len({event["clientId"] for event in beacon.posts()}) == 2
-        until(lambda: views(product, beacon.url) == (2, 2), "both views count")
+        assert len({event["time"] for event in beacon.posts()}) == 2
+        until(lambda: views(product, beacon.url) == (2, 1), "one visitor has both views")
 
 
 def test_a_hidden_tab_counts_only_after_enough_visible_time(
@@ -183,10 +185,124 @@ def test_a_restored_page_and_a_new_route_are_new_views(
         page.clock.run_for(3_100)
         page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
         page.clock.run_for(3_100)
-        page.evaluate("history.pushState({}, '', '/next'); dispatchEvent(new Event('hubbub:view'))")
+        page.evaluate("dispatchEvent(new Event('hubbub:view'))")
         page.clock.run_for(3_100)
-        assert [event["url"] for event in beacon.posts()] == [beacon.url, beacon.url, f"{shop.origin}/next"]
-        assert len({event["clientId"] for event in beacon.posts()}) == 3
+        assert [event["url"] for event in beacon.posts()] == [beacon.url] * 3
+        assert len({event["time"] for event in beacon.posts()}) == 3
+
+
+def post_urls(beacon: Visit, page: Page, *steps: str) -> list[str]:
+    """Return the addresses that the beacon sends when a page runs each step and waits."""
+    page.clock.run_for(3_100)
+    for step in steps:
+        page.evaluate(step)
+        page.clock.run_for(3_100)
+    return [event["url"] for event in beacon.posts()]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "head", "seen"),
+    [
+        ("", "", ["/spa", "/next", "/spa"]),
+        ('data-auto="off"', "", ["/spa"]),
+        ("", '<link rel="canonical" href="/">', ["/", "/next", "/spa"]),
+        ("", '<link rel="canonical" href="https://elsewhere.example/">', ["/spa", "/next", "/spa"]),
+    ],
+    ids=["history", "off", "canonical", "foreign"],
+)
+def test_the_beacon_follows_the_history_of_a_page(
+    browser: Browser, product: Run, shop: OtherSite, attributes: str, head: str, seen: list[str]
+) -> None:
+    html = example(product, "beacon.js", lambda html: html.replace(" async", f" async {attributes}"))
+    with open_page(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/spa", html.replace("<title>", f"{head}<title>")))
+        steps = ("history.pushState({}, '', '/next')", "history.pushState({ open: 1 }, '', '/next')")
+        urls = post_urls(beacon, page, *steps, "history.go(-2)", "history.replaceState({}, '', location)")
+        assert urls == [shop.origin + path for path in seen]
+
+
+def test_hash_routes_are_pages_on_request(browser: Browser, product: Run, shop: OtherSite) -> None:
+    with open_page(browser, "about:blank") as page:
+        html = example(product, "beacon.js", lambda html: html.replace(" async", " async data-hash"))
+        beacon = Visit(page, shop.publish("/hash", html))
+        urls = post_urls(beacon, page, "location.hash = '#/list?x=1'", "location.hash = '#part'")
+        assert urls == [beacon.url, f"{beacon.url}#/list?x=1", beacon.url]
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        '<script type="module" data-local src="FILE"></script>',
+        '<script type="0a1b-text/javascript" data-local src="FILE"></script>'
+        "<script>fetch('FILE').then((file) => file.text()).then((text) => (0, eval)(text))</script>",
+        "<script>const tag = document.createElement('script'); tag.src = 'FILE'; tag.dataset.local = '';"
+        "tag.async = true; document.head.append(tag)</script>",
+        '<script data-local src="FILE?v=2" defer></script>',
+    ],
+    ids=["module", "rocket loader", "tag manager", "defer"],
+)
+def test_the_beacon_finds_its_script_however_it_is_loaded(
+    browser: Browser, product: Run, shop: OtherSite, monkeypatch: pytest.MonkeyPatch, load: str
+) -> None:
+    own = f"script-src 'unsafe-inline' 'unsafe-eval' {product.page}"
+    monkeypatch.setattr(shop, "policy", f"{own}; connect-src {product.page}")
+    html = f"<!doctype html><title>t</title>{load.replace('FILE', f'{product.page}web/beacon.js')}"
+    with open_page(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/loaded", html))
+        page.wait_for_function("window.hubbub")
+        page.clock.run_for(3_100)
+        assert [event["url"] for event in beacon.posts()] == [beacon.url]
+
+
+@pytest.mark.parametrize("case", ["localhost", "frame", "hash", "storage", "automated"])
+def test_a_view_that_is_none_is_not_counted(
+    browser: Browser, product: Run, shop: OtherSite, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    html = example(product, "beacon.js")
+    with open_page(browser, "about:blank") as page:
+        url = shop.publish(f"/none-{case}", html.replace(" data-local", "") if case == "localhost" else html)
+        if case == "frame":
+            monkeypatch.setattr(shop, "policy", f"{shop.policy}; frame-src {shop.origin}")
+            url = shop.publish("/frames", f'<iframe src="{url}"></iframe>')
+        if case == "storage":
+            page.add_init_script("localStorage.hubbubIgnore = '1'")
+        if case == "automated":
+            page.add_init_script("Object.defineProperty(navigator, 'webdriver', { value: true })")
+        beacon = Visit(page, url + ("#hubbub-ignore" if case == "hash" else ""))
+        page.clock.run_for(10_000)
+        assert [event.get("automated") for event in beacon.posts()] == [True] * (case == "automated")
+        if case == "hash":
+            assert page.evaluate("localStorage.hubbubIgnore") == "1"
+
+
+def test_a_page_with_a_count_makes_one_request(browser: Browser, product: Run, shop: OtherSite) -> None:
+    html = example(product, "beacon.js") + "<b data-hubbub-views></b> and <i data-hubbub-views></i>"
+    with open_page(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/shown", html))
+        page.clock.run_for(3_100)
+        until(lambda: page.text_content("b") == "1", "the count is shown")
+        assert page.text_content("i") == "1"
+        assert len(beacon.posts()) == 1
+        until(lambda: views(product, beacon.url) == (1, 1), "the view counts")
+
+
+def test_goals_and_links_are_events_of_their_own(browser: Browser, product: Run, shop: OtherSite) -> None:
+    elements = (
+        '<button data-hubbub-goal="sign up"><b>go</b></button>'
+        '<a id="out" href="https://elsewhere.example/x">out</a><a id="file" href="/a.pdf">file</a>'
+        '<form data-hubbub-goal="order"><button id="order">order</button></form>'
+    )
+    html = example(product, "beacon.js", lambda html: html.replace(" async", " async data-links"))
+    with open_page(browser, "about:blank") as page:
+        beacon = Visit(page, shop.publish("/goals", html + elements))
+        page.evaluate("addEventListener('click', (event) => event.preventDefault())")
+        page.evaluate("addEventListener('submit', (event) => event.preventDefault())")
+        for selector in ("button b", "#out", "#file"):
+            page.locator(selector).click()
+        page.evaluate("document.querySelector('form').requestSubmit()")
+        page.evaluate("hubbub.goal('by call')")
+        goals = [event["goal"] for event in beacon.posts()]
+        assert goals == ["sign up", "Outbound: elsewhere.example", "Download: a.pdf", "order", "by call"]
 
 
 def test_the_first_view_names_the_other_site_and_the_campaign(
@@ -198,10 +314,11 @@ def test_the_first_view_names_the_other_site_and_the_campaign(
         page.clock.run_for(3_100)
         page.evaluate("dispatchEvent(new Event('hubbub:view'))")
         page.clock.run_for(3_100)
+        assert beacon.posts()[0]["source"] == "mail"
         first, second = beacon.posts()
         assert (first["referrer"], first["campaign"]) == ("http://news.example:8080", "spring sale")
-        assert not {"referrer", "campaign"} & second.keys()
-        until(lambda: views(product, f"{shop.origin}/led") == (2, 2), "both views count")
+        assert not {"referrer", "campaign", "source"} & second.keys()
+        until(lambda: views(product, f"{shop.origin}/led") == (2, 1), "both views count")
     site = urlsplit(shop.origin).hostname
     for path, found in (
         ("referrers", {"referrer": "news.example", "views": 1}),

@@ -11,6 +11,7 @@ const CALLS = {
   getViewsSite: "GET views/site",
   getViewsReferrers: "GET views/referrers",
   getViewsCampaigns: "GET views/campaigns",
+  getViewsGoals: "GET views/goals",
   getSites: "GET! sites",
   putBoard: "PUT! leaderboards/{board}",
   getBoard: "GET leaderboards/{board}",
