@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chalicelib.api import codec
@@ -217,6 +217,7 @@ def test_exactly_one_guard_is_taken_off(text: str) -> None:
     assert codec.unguard_cell(codec.guard_cell(text)) == text
 
 
+@settings(max_examples=25)
 @given(
     st.lists(TEXTS.filter(IDENTIFIER.search) | st.just("@ann") | st.just("'@ann"), min_size=1, unique=True)
 )
@@ -229,6 +230,7 @@ def test_exported_entries_are_imported_as_the_same_players(players: list[str]) -
     assert [one.player if isinstance(one, Submission) else one for one in found] == normal
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(TEXTS.filter(IDENTIFIER.search), st.sampled_from(HOSTILE)), min_size=1))
 def test_exported_comments_are_imported_with_the_same_texts(pairs: list[tuple[str, str]]) -> None:
     text = codec.encode_csv(Lines(items=[line(name, name, said) for name, said in pairs]))

@@ -368,7 +368,7 @@ def named(garbage: Sequence[Any]) -> list[Any]:
 
 
 def test_a_record_of_any_shape_is_computed_and_the_same_way_each_time(fuzz: Fuzz) -> None:
-    @fuzz(400)
+    @fuzz(200)
     @given(records)
     def property(one: Any) -> None:
         first, again, turned = (engine.compute(FEATURES, given) for given in (one, one, shuffled(one)))
@@ -413,7 +413,7 @@ def portions(whole: Sequence[Any], chance: random.Random) -> Iterator[Sequence[A
 
 
 def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(fuzz: Fuzz) -> None:
-    @fuzz(120)
+    @fuzz(60)
     @given(
         st.integers(1, 12),
         st.lists(records, min_size=1, max_size=8).map(named),
@@ -487,7 +487,7 @@ bodies = (
 
 
 def test_valid_messages_are_written_and_the_others_are_reported(fuzz: Fuzz) -> None:
-    @fuzz(150)
+    @fuzz(60)
     @given(st.lists(bodies, max_size=9), st.lists(junk, max_size=2), st.randoms(use_true_random=False))
     def property(bad: list[str], shapeless: list[Any], chance: random.Random) -> None:
         kept = {"messageId": "good", "body": json.dumps({"events": [view(i) for i in range(3)]})}
@@ -521,7 +521,7 @@ def test_an_event_of_any_notation_is_a_view_or_gets_its_reason(fuzz: Fuzz) -> No
         r"\d{4}-?\d\d-?\d\d[T ]\d\d:?\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)", fullmatch=True
     )
 
-    @fuzz(500)
+    @fuzz(200)
     @given(st.one_of(urls, hosts, junk), st.one_of(times, junk), st.one_of(texts, junk))
     def property(url: Any, time: Any, client: Any) -> None:
         event = {"url": url, "time": time, "clientId": client}

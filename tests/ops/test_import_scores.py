@@ -314,6 +314,7 @@ def test_a_score_that_comes_between_the_two_writes_of_a_first_one_keeps_both(tab
     assert scores(table) == {"ann": 12}
 
 
+@pytest.mark.long
 def test_an_import_marks_the_buckets_that_its_players_crowd_ahead(
     engine_table: EngineTable, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

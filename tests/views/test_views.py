@@ -510,12 +510,6 @@ def test_a_visitor_expires_after_the_events_of_its_day(site: Site) -> None:
     assert all(visitors[day] >= views_of[day] for day in visitors)
 
 
-def test_an_unreachable_queue_raises_busy(site: Site) -> None:
-    stage = settings.current()._replace(queue_url="http://127.0.0.1:1/q", endpoint="http://127.0.0.1:1")
-    with pytest.raises(Busy):
-        views.accept(new_context(site.table, settings=stage), ViewsBody(events=[event()]), Caller(), {})
-
-
 def test_a_badge_shows_the_count(site: Site) -> None:
     site.post({"events": [event(i) for i in range(3)]})
     site.settle()
