@@ -230,6 +230,7 @@ class Gateway:
         self._connections: dict[str, Connection] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._thread: threading.Thread | None = None
+        self._abandons = False
 
     @property
     def url(self) -> str:
@@ -248,10 +249,15 @@ class Gateway:
         self._thread.start()
         ready.wait()
 
-    def stop(self) -> None:
-        """Close every connection (1001), run the `$disconnect` handlers, free the port and the threads."""
+    def stop(self, *, abandons: bool = False) -> None:
+        """Close every connection (1001), run the `$disconnect` handlers, free the port and the threads.
+
+        A gateway that `abandons` calls no handler any more. Messages that wait would take minutes without an
+        engine.
+        """
         if self._thread is None:
             return
+        self._abandons = abandons
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
         self._pool.shutdown()
@@ -362,6 +368,8 @@ class Gateway:
         await connection.close(1001, "Going away")
 
     async def _invoke(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        if self._abandons:
+            return None
         return await self._loop.run_in_executor(self._pool, self._handle, event)
 
     def _handle(self, event: dict[str, Any]) -> dict[str, Any] | None:

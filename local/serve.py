@@ -154,7 +154,7 @@ def serve(
     for pump in pumps:
         if not pump.stop(0 if has_ended else 10) and not has_ended:
             _say(f"the {pump.name} is not drained. It continues at the next start.")
-    gateway.stop()
+    gateway.stop(abandons=has_ended)
     writes.stop()
 
 

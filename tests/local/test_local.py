@@ -307,6 +307,22 @@ def test_a_run_whose_engine_is_killed_ends_with_a_message(
         again.wait_for_views(1)
 
 
+@needs_proc
+def test_a_run_whose_engine_is_killed_ends_although_frames_are_waiting(tmp_path: Path) -> None:
+    with (
+        Run(tmp_path / "data", "--no-reload") as run,
+        connect(f"ws://127.0.0.1:{run.socket_port}/") as client,
+    ):
+        client.send('{"action": "status"}')
+        assert "waiting" in client.recv(timeout=PATIENCE)
+        engine = run.commands()["dynoxide"]
+        os.kill(engine, signal.SIGSTOP)
+        for _ in range(40):
+            client.send('{"action": "status"}')
+        os.kill(engine, signal.SIGKILL)
+        assert run.process.wait(PATIENCE) == 1
+
+
 def make_older(data: Path, seconds: int) -> None:
     """Make everything in the stream older, as if the run had been stopped for longer."""
     with contextlib.closing(sqlite3.connect(data / "dynoxide" / "dynoxide.db")) as database, database:
