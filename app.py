@@ -66,14 +66,15 @@ from chalicelib.views import schemas as view_schemas
 
 VERSION = "0.2.0"
 
-app = Chalice(app_name="hubbub", configure_logs=False)  # chalicelib/telemetry logs
-app.experimental_feature_flags.add("WEBSOCKETS")
-app.websocket_api.session = Session()
 if "AWS_CHALICE_CLI_MODE" in os.environ and "HUBBUB_OPS" not in os.environ:  # Chalice's own commands
     from ops import chalice_command
 
     chalice_command.prepare()
 stage = settings.current()
+# The name of the REST API, by which its metrics are found. chalicelib/telemetry logs.
+app = Chalice(app_name=f"hubbub-{stage.stage}", configure_logs=False)
+app.experimental_feature_flags.add("WEBSOCKETS")
+app.websocket_api.session = Session()
 gateway = ConnectionGateway(lambda: app.websocket_api.session)
 refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
@@ -222,7 +223,11 @@ def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
 
 
 # With the queue or without it, `events` writes the views. Only messages that failed are delivered again.
-@router.only("views", app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views"))
+@router.only(
+    "views",
+    app.on_sqs_message(queue=stage.queue_name, batch_size=10, name="write_views"),
+    if_too=stage.queue,
+)
 def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
     """Write view events from the queue."""
     return queue.consume(event.to_dict(), lambda body: events.write_queued(new_context(), body))
@@ -669,6 +674,13 @@ def complete(context: Context, changes: list[Images]) -> None:
 def push(event: Any) -> None:
     """Push a batch of changed aggregates to the connections that subscribe to them."""
     subscriptions.push(new_context(), TOPICS, event.to_dict()["Records"])
+
+
+# The alarm stream-lag watches its errors, and its missing runs too.
+@router.only("aggregates", app.schedule(Rate(5, unit=Rate.MINUTES), name="probe"))
+def probe(event: Any) -> None:
+    """Check that a change reaches the aggregates within a minute."""
+    lag.check_lag(connect(), lambda: datetime.now(UTC))
 
 
 @router.route("GET", "/lag", access="admin")

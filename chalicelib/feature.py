@@ -83,7 +83,8 @@ class Feature(NamedTuple):
     `paths` has the first part of each path of its routes, with the summary of those routes. `items` are the
     kinds of items that it owns, and `personal` finds and erases those of a person. `actions` and `indexes`
     are those that its routes need of the table. `functions` are the Lambda functions that exist only for it.
-    `sends` tells whether its routes send messages to the queue, and `posts` whether they post to sockets.
+    `consumers` are further functions, which a stage with a queue has. With them its routes send messages to
+    the queue. `posts` tells whether its routes post to sockets.
 
     `contribution` returns the amounts that an item adds to aggregates. `derive` returns the update of an
     aggregate's index key, which follows from its sums. `rank` returns the player that an item ranks. `follow`
@@ -100,7 +101,7 @@ class Feature(NamedTuple):
     actions: frozenset[str] = frozenset()
     indexes: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
-    sends: bool = False
+    consumers: tuple[str, ...] = ()
     posts: bool = False
     contribution: Contribution | None = None
     derive: Derivation | None = None

@@ -65,6 +65,8 @@ class Settings(NamedTuple):
     secret_file: str = ""
     secret_parameter: str = ""
     socket: str = ""
+    is_full: bool = False  # HUBBUB_SIZE
+    queue: bool = False
     features: frozenset[str] = frozenset()  # of HUBBUB_FEATURES, which is empty for all
     capacity: bool = False
 
@@ -148,6 +150,8 @@ def read(environ: Mapping[str, str]) -> Settings:
         secret_file=environ.get("HUBBUB_SECRET_FILE", ""),
         secret_parameter=environ.get("HUBBUB_SECRET_PARAMETER", ""),
         socket=environ.get("HUBBUB_SOCKET", ""),
+        is_full=_choice(environ, "HUBBUB_SIZE", ("small", "full"), "small") == "full",
+        queue=_switch(environ, "HUBBUB_QUEUE", "off"),
         features=_features(environ),
         capacity=_switch(environ, "HUBBUB_CAPACITY", "off"),
     )
@@ -235,8 +239,12 @@ def _sign_in(environ: Mapping[str, str]) -> SignIn | None:
     return SignIn(*found)
 
 
-def _switch(environ: Mapping[str, str], name: str, default: str) -> bool:
+def _choice(environ: Mapping[str, str], name: str, values: tuple[str, str], default: str) -> str:
     text = environ.get(name) or default
-    if text not in ("on", "off"):
-        raise ValueError(f"{name} is {text!r}: it must be on or off")
-    return text == "on"
+    if text not in values:
+        raise ValueError(f"{name} is {text!r}: it must be {' or '.join(values)}")
+    return text
+
+
+def _switch(environ: Mapping[str, str], name: str, default: str) -> bool:
+    return _choice(environ, name, ("on", "off"), default) == "on"

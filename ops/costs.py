@@ -1,9 +1,9 @@
 """Estimate a monthly bill from the use of each feature, the units per use and the price per unit.
 
 Units are measured by `make units`, and a test checks them. Prices come from AWS's
-public price list, each with its file and publication date (`ops/prices.json`). Values that cannot be measured
-without an account are assumptions, which are printed with the bill. Free tiers and data transfer are not
-included.
+public price list, each with its file and publication date (`ops/prices.json`), which also has what AWS's
+always-free tier leaves of an item. Values that cannot be measured without an account are assumptions, which
+are printed with the bill. Data transfer is not included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MINUTES = 30 * 24 * 60  # per month
 GB = 1_000_000_000
 LOG_BYTES = 900  # per invocation: its line, its metrics and Lambda's own three lines
 POLLS = 5 * 3 * MINUTES  # of an idle queue: five pollers of Lambda wait 20 s each (AWS Lambda, SQS)
-METRICS = 30  # custom metrics that a stage with all features in use publishes
+METRICS = 15  # custom metrics that a full stage with all features in use publishes
+PROBES = MINUTES / 5
+PROBE = {"write": 2, "read": 4, "invocation": 2, "second": 0.3}  # of a probe, and of its record in the stream
 FRAMES = {"two meet and part": 6, "message": 2}  # in and out: two statuses, two replies, two notices
 CONNECTS = {"two meet and part": 4}  # invocations to connect and disconnect
 
@@ -40,8 +42,10 @@ class Assumed(NamedTuple):
     batch_ms: float = 60
     memory: float = 0.5
     minutes: float = 10
+    is_full: bool = False
     queue: bool = False
-    limits: bool = True  # the WAF rate limit per address
+    chat: bool = True
+    free_tier: bool = False
 
 
 class Line(NamedTuple):
@@ -78,39 +82,63 @@ def build_uses(used: Mapping[str, Any]) -> list[Use]:
     ]
 
 
-def count_alarms() -> int:
+def count_alarms(assumed: Assumed) -> int:
     """Count the alarms that a stage has."""
     import yaml
 
     from ops.aws.template import TEMPLATE
 
+    holds = {"Full": assumed.is_full, "Queued": assumed.queue}
+    holds["WatchesWaiting"] = assumed.is_full and assumed.queue
     resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
-    return sum(one["Type"] == "AWS::CloudWatch::Alarm" for one in resources)
+    alarms = [one for one in resources if one["Type"] == "AWS::CloudWatch::Alarm"]
+    return sum(holds.get(one.get("Condition"), True) for one in alarms)
 
 
 def estimate_bill(uses: list[Use], assumed: Assumed) -> list[Line]:
-    """Estimate the bill of a month, by feature and price item. Items of zero are omitted."""
+    """Estimate the bill of a month, by feature and price item. Items of zero are omitted.
+
+    What an account has free is taken from the first lines of each item.
+    """
     units = json.loads((HERE / "units.json").read_text(encoding="utf-8"))
-    amounts: dict[tuple[str, str], float] = {}
+    amounts = {("always", what): amount for what, amount in _count_idle(assumed).items()}
     for use in uses:
         for what, amount in _amounts_of(use, units[use.operation], assumed):
             amounts[use.feature, what] = amounts.get((use.feature, what), 0.0) + amount
-    sweep = MINUTES * 0.25 * 0.2  # GB-seconds of an idle sweep
-    amounts |= {("always", "invocation"): MINUTES, ("always", "second"): sweep}
-    amounts |= {
-        ("always", "alarm"): count_alarms(),
-        ("always", "dashboard"): 1,
-        ("always", "metric"): METRICS,
-    }
-    amounts |= {("always", "message"): POLLS}
-    if assumed.limits:
-        amounts |= {("always", "acl"): 1, ("always", "rule"): 1}
-    prices = load_prices()["prices"]
-    return [
-        Line(feature, what, amount, prices[what]["unit"], amount * prices[what]["usd"] / prices[what]["per"])
-        for (feature, what), amount in amounts.items()
-        if amount
+    prices, lines = load_prices()["prices"], []
+    free = {what: price.get("free", 0) if assumed.free_tier else 0 for what, price in prices.items()}
+    for (feature, what), amount in amounts.items():
+        paid = max(0.0, amount - free[what])
+        free[what] -= amount - paid
+        if paid:
+            price = prices[what]
+            lines.append(Line(feature, what, paid, price["unit"], paid * price["usd"] / price["per"]))
+    return lines
+
+
+def _count_idle(assumed: Assumed) -> dict[str, float]:
+    """Return the amounts of a stage that nobody uses: its probe, alarms, and what a full stage has besides."""
+    amounts = {what: PROBES * amount for what, amount in PROBE.items()}
+    amounts["log"] = 2 * PROBES * LOG_BYTES / GB
+    if assumed.chat:
+        amounts["invocation"] += MINUTES
+        amounts["second"] += MINUTES * 0.25 * 0.2  # of the sweep
+        amounts["log"] += MINUTES * LOG_BYTES / GB
+    amounts["alarm"] = count_alarms(assumed)
+    if assumed.queue:
+        amounts["message"] = POLLS
+    if assumed.is_full:
+        amounts |= {"metric": METRICS, "dashboard": 1, "acl": 1, "rule": 1}
+    return amounts
+
+
+def describe_idle(assumed: Assumed) -> str:
+    """Return the price of a stage that nobody uses as a sentence."""
+    usd = [
+        sum(line.usd for line in estimate_bill([], assumed._replace(free_tier=free)))
+        for free in (True, False)
     ]
+    return f"at rest about USD {free:.2f} a month, and {full:.2f} without AWS's always-free tier"
 
 
 def _amounts_of(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float]]:
@@ -131,7 +159,7 @@ def _amounts_of(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, fl
         yield "minute", count * 2 * assumed.minutes if use.operation in CONNECTS else 0.0
     else:
         yield "request", count
-        yield "inspected", count * assumed.limits
+        yield "inspected", count * assumed.is_full
     if use.channel == "user":  # at most: API Gateway caches the authorizer's result for five minutes
         calls += count
     if use.channel == "queue":
@@ -161,5 +189,9 @@ def list_assumptions(assumed: Assumed) -> list[str]:
         "the endpoint is regional (the default); an edge-optimized one has the same price per request",
         "an idle queue is polled 15 times per minute; a busy queue needs no extra polls",
         "all items are stored for the whole month; views are kept for 22 days",
-        f"{METRICS} custom metrics; free tiers, data transfer and DNS are not included",
+        f"{METRICS} custom metrics of a full stage; a small one has four, and only in hours with a failure",
+        "the always-free tier is that of the whole account"
+        if assumed.free_tier
+        else "free tiers are not included (--free-tier)",
+        "data transfer and DNS are not included",
     ]

@@ -29,6 +29,7 @@ os.environ.update(
     HUBBUB_STAGE="local",
     HUBBUB_TABLE="hubbub-dev",
     HUBBUB_CACHE_SECONDS="0",
+    HUBBUB_QUEUE="on",
     HUBBUB_SECRET="0123456789abcdef0123456789abcdef",
     POWERTOOLS_METRICS_DISABLED="true",
     POWERTOOLS_LOG_LEVEL="CRITICAL",

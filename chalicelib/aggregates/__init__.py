@@ -20,7 +20,7 @@ FEATURE = Feature(
     ),
     personal=PERSONAL,  # images in quarantine belong to the features of their items
     actions=frozenset({GET, MANY, QUERY, PUT, UPDATE}),
-    functions=("apply",),
+    functions=("apply", "probe"),
     contribution=lag.contribution,
     serves=True,
 )

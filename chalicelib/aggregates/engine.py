@@ -111,7 +111,6 @@ class Report:
     duplicates: int = 0
     quarantined: int = 0
     ignored: int = 0
-    lag_seconds: float = 0.0
     moves: int = field(default=0, compare=False)
     changes: list[Images] = field(default_factory=list, compare=False)
 
@@ -150,7 +149,6 @@ def apply(
         difference = compute(contributions, record)
         if difference.change:
             report.changes.append(difference.change)
-        report.lag_seconds = max(report.lag_seconds, now() - (difference.second or now()))
         if not difference.sums and not difference.poison:
             report.ignored += 1
         elif differences.setdefault(difference.tag, difference) is not difference:

@@ -9,7 +9,8 @@ The applied probe is an aggregate like any other. It sums one item, so it equals
 as the stream has delivered it last.
 
 Invariant: no probe is sent while an older one is pending. So the lag of a stream that stands still grows
-until the stream continues. Probes are sent only on request.
+until the stream continues. Probes are sent on request, and every five minutes by the function `probe`, whose
+errors are the alarm stream-lag.
 """
 
 import time
@@ -24,6 +25,12 @@ from chalicelib.dynamo.table import Table
 
 ATTEMPTS = 20  # reads of the applied probe, before the lag is returned as a lower bound
 PAUSE = 0.1  # seconds between two reads
+LATE = 60  # seconds after which a stage's sums are too late; as many reads, one a second
+
+
+class SumsAreLate(Exception):
+    """The stream has not delivered a probe within a minute."""
+
 
 # -- keys ----------------------------------------------------------------------------------------------
 
@@ -42,18 +49,35 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 # -- reads ---------------------------------------------------------------------------------------------
 
 
-def measure_lag(
-    table: Table, now: Callable[[], datetime], pause: Callable[[float], None] = time.sleep
-) -> Lag:
-    """Send a probe, unless one is pending, and wait up to two seconds until it is applied.
+def check_lag(table: Table, now: Callable[[], datetime], pause: Callable[[float], None] = time.sleep) -> None:
+    """Send a probe, unless one is pending, and wait until it is applied.
 
-    Cost: 1 WCU, 2 RCU, and 1 RCU for each of at most 20 attempts. Applying the probe costs 1 WCU.
+    Cost: 1 WCU, 2 RCU, and 1 RCU for each second of the lag, at most 60. Applying the probe costs 1 WCU.
+
+    Raises:
+        SumsAreLate: the probe is older than a minute.
+        Busy: the table is throttled.
+    """
+    lag = measure_lag(table, now, lambda _: pause(1), LATE)
+    if not lag.counted or lag.seconds > LATE:
+        raise SumsAreLate(f"a change of {lag.sent} was not counted within {LATE} seconds")
+
+
+def measure_lag(
+    table: Table,
+    now: Callable[[], datetime],
+    pause: Callable[[float], None] = time.sleep,
+    attempts: int = ATTEMPTS,
+) -> Lag:
+    """Send a probe, unless one is pending, and wait for some attempts until it is applied.
+
+    Cost: 1 WCU, 2 RCU, and 1 RCU for each attempt. Applying the probe costs 1 WCU.
 
     Raises:
         Busy: the table is throttled.
     """
     sent = _find_or_send_probe(table, times.milliseconds(now()))
-    for attempt in range(ATTEMPTS):
+    for attempt in range(attempts):
         if attempt:
             pause(PAUSE)
         if counted := (table.get(COUNTED_KEY, consistent=True) or {}).get("sent_at") == sent:

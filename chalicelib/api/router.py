@@ -218,9 +218,14 @@ class Router:
         """Return whether a feature is on. The one with an empty name always is."""
         return feature in {"", *(one.name for one in self.enabled)}
 
-    def only(self, feature: str, register: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a decorator that registers a handler if a feature is on, or leaves it as a function."""
-        return register if self.has(feature) else lambda handler: handler
+    def only(
+        self, feature: str, register: Callable[[Any], Any], *, if_too: bool = True
+    ) -> Callable[[Any], Any]:
+        """Return a decorator that registers a handler if a feature is on, or leaves it as a function.
+
+        `if_too` is another condition.
+        """
+        return register if if_too and self.has(feature) else lambda handler: handler
 
     def cors(self) -> CORSConfig:
         """Return the CORS configuration of the app.

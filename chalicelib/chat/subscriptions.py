@@ -209,20 +209,17 @@ def push(
     deadline = Deadline(clock() + seconds, clock)
     changed = changed_topics(sources, records)
     heads = context.table.get_many(map(head_key, changed), consistent=True)
-    try:
-        for topic, is_late in changed.items():
-            if head := heads.get(head_key(topic)):
-                try:
-                    if deadline.is_over:
-                        metrics.count(PushesDeferred=1)
-                        _set_missed(context.table, topic, is_late)
-                    else:
-                        _push_topic(context, sources, topic, head, is_late, deadline)
-                except Exception as error:
-                    metrics.count(PushesDropped=head.get("listeners", 1))
-                    logs.log_error("a topic was not pushed", error)
-    finally:
-        metrics.publish("chat")  # the middleware would publish them as those of counting
+    for topic, is_late in changed.items():
+        if head := heads.get(head_key(topic)):
+            try:
+                if deadline.is_over:
+                    metrics.count(PushesDeferred=1)
+                    _set_missed(context.table, topic, is_late)
+                else:
+                    _push_topic(context, sources, topic, head, is_late, deadline)
+            except Exception as error:
+                metrics.count(PushesDropped=head.get("listeners", 1))
+                logs.log_error("a topic was not pushed", error)
 
 
 def changed_topics(sources: Sources, records: Iterable[Any]) -> dict[str, bool]:

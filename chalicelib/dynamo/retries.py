@@ -164,7 +164,11 @@ class Retries:
                     raise Busy("The table is busy. Please retry.") from error
 
     def wait_for_unprocessed(self) -> bool:
-        """Pause after a response that has left a part of a batch unprocessed; False if no attempt fits."""
+        """Pause after a response that has left a part of a batch unprocessed; False if no attempt fits.
+
+        DynamoDB leaves items because it throttles (Amazon DynamoDB API Reference, BatchWriteItem).
+        """
+        metrics.count(Throttles=1)
         self._budget.spend(self._took)
         return self._wait()
 

@@ -1,9 +1,9 @@
 """CloudWatch metrics, printed once per invocation as one line of the embedded metric format.
 
 A line needs no call to AWS, because CloudWatch extracts metrics from the log. Metrics are in the namespace
-`Hubbub/<stage>` with the dimension `service`. The log line of a request has its feature. A client's input is
-never a dimension, because each value of a dimension is billed monthly. POWERTOOLS_METRICS_DISABLED=true
-prints none.
+`Hubbub/<stage>` with one value of one dimension, because CloudWatch bills each value by the hour in which it
+is published. So a small stage publishes `SMALL` only, and only what is not zero. The log line of a request
+has its feature and its duration. POWERTOOLS_METRICS_DISABLED=true prints none.
 """
 
 from collections import Counter
@@ -11,6 +11,8 @@ from threading import Lock
 
 from chalicelib.settings import current
 from chalicelib.telemetry.logs import logger
+
+SMALL = frozenset({"Quarantined", "Conflicts", "Throttles", "Unreachable"})
 
 _counts: Counter[str] = Counter()  # of this invocation: a Lambda process handles one at a time
 _lock = Lock()
@@ -22,20 +24,20 @@ def count(**amounts: float) -> None:
         _counts.update(amounts)
 
 
-def publish(service: str, **units: str) -> None:
-    """Print the metrics counted since the last call, if there are any, by `service`.
-
-    The unit of a metric is Count unless `units` has another one.
-    """
+def publish() -> None:
+    """Print the metrics counted since the last call, if there are any."""
+    stage = current()
     with _lock:
-        amounts = dict(_counts)
+        amounts = {
+            name: amount for name, amount in _counts.items() if stage.is_full or (amount and name in SMALL)
+        }
         _counts.clear()
     if not amounts:
         return
     logger()  # first, because it imports powertools in one thread at a time
     from aws_lambda_powertools.metrics import EphemeralMetrics
 
-    metrics = EphemeralMetrics(namespace=f"Hubbub/{current().stage}", service=service)
+    metrics = EphemeralMetrics(namespace=f"Hubbub/{stage.stage}", service="hubbub")
     for name, amount in amounts.items():
-        metrics.add_metric(name, units.get(name, "Count"), amount)
+        metrics.add_metric(name, "Count", amount)
     metrics.flush_metrics()

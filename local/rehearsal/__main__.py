@@ -197,9 +197,9 @@ def deploy_views_alone(rehearsal: Rehearsal) -> None:
     rehearsal.ops("deploy", "--stage", SMALL, "--yes")
     found = rehearsal.client("lambda").list_functions()["Functions"]
     names = {one["FunctionName"].removeprefix(f"hubbub-{SMALL}") for one in found}
-    check(names == {"", "-apply", "-identify", "-write_views"}, "views alone are four functions")
+    check(names == {"", "-apply", "-identify", "-probe"}, "views alone are four functions")
     counts = inventory(rehearsal)
-    check(not counts["socket APIs"] and not counts["rules"], "there is no socket API and no schedule")
+    check(not counts["socket APIs"] and counts["queues"] == 1, "there is no socket API and no queue of views")
     urls = deploy.find_urls(rehearsal.root, SMALL, rehearsal.engine.endpoint)
     stage = walk.Stage(*urls, SITE, "", rehearsal.token("admin-1", "--scope", "admin", stage=SMALL))
     check(True, walk.miss_other_features(stage))
@@ -209,6 +209,25 @@ def deploy_views_alone(rehearsal: Rehearsal) -> None:
     unused = ("execute-api:ManageConnections", "index/gsi2", "dynamodb:ConditionCheckItem")
     check(not [one for one in unused if one in policies], "no policy has a permission of another feature")
     rehearsal.ops("destroy", "--stage", SMALL, "--yes", "--delete-data")
+
+
+def check_limits(rehearsal: Rehearsal) -> None:
+    """Check that the stages of both APIs, the table and the logs have the limits of a small stage."""
+    from ops.aws import deploy
+
+    api, name = deploy.find_rest_stage(rehearsal.root, STAGE)
+    stage = rehearsal.client("apigateway").get_stage(restApiId=api, stageName=name)
+    limits = stage["methodSettings"]["*/*"]
+    check(
+        (limits["throttlingRateLimit"], limits["throttlingBurstLimit"]) == (20, 40),
+        "20 requests a second pass",
+    )
+    table = rehearsal.client("dynamodb").describe_table(TableName=f"hubbub-{STAGE}")["Table"]
+    check(
+        table["OnDemandThroughput"]["MaxWriteRequestUnits"] == 200, "the table takes 200 write units a second"
+    )
+    groups = rehearsal.client("logs").describe_log_groups()["logGroups"]
+    check({one["retentionInDays"] for one in groups} == {30}, "logs expire after 30 days")
 
 
 def restart_stream(rehearsal: Rehearsal) -> None:
@@ -227,6 +246,7 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     """
     rehearsal.ops("deploy", "--stage", STAGE, "--yes", "--queue")
     stage = use_stage(rehearsal)
+    check_limits(rehearsal)
     before, seen = inventory(rehearsal), stage.views("live")
     rehearsal.ops("deploy", "--stage", STAGE, "--yes")
     check(inventory(rehearsal) == before, f"no resource is duplicated: {format_inventory(before)}")

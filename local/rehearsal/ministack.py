@@ -176,7 +176,7 @@ def make_functions_ready_at_once() -> None:
 
 
 def apply_all_table_properties() -> None:
-    """Apply time to live and point-in-time recovery to the table of a stack, which ministack ignores."""
+    """Apply time to live, recovery and the ceiling of a stack's table, which ministack ignores."""
     from ministack.services.cloudformation import provisioners
 
     handler = provisioners._RESOURCE_HANDLERS["AWS::DynamoDB::Table"]
@@ -191,6 +191,7 @@ def apply_all_table_properties() -> None:
             }
         if recovery := properties.get("PointInTimeRecoverySpecification"):
             dynamodb._pitr_settings[made[0]] = recovery["PointInTimeRecoveryEnabled"]
+        dynamodb._tables[made[0]]["OnDemandThroughput"] = properties.get("OnDemandThroughput")
         return made
 
     def created(logical_id: str, properties: dict[str, Any], stack: str) -> Any:
@@ -200,6 +201,28 @@ def apply_all_table_properties() -> None:
         return specify(update(id, old, new, *rest, **named), new)
 
     handler |= {"create": created, "update": updated}
+
+
+def create_budgets() -> None:
+    """Create the budget of a stack. ministack has budgets, but its CloudFormation does not know them."""
+    from ministack.services import budgets
+    from ministack.services.cloudformation import provisioners
+
+    def create(logical_id: str, properties: dict[str, Any], stack: str) -> Any:
+        status, _, body = budgets._create_budget(properties)
+        if status != 200:
+            raise ValueError(body.decode())
+        return properties["Budget"]["BudgetName"], {}
+
+    def update(id: str, old: dict[str, Any], new: dict[str, Any], stack: str) -> Any:
+        delete(id, old)
+        return create("", new, stack)
+
+    def delete(id: str, properties: dict[str, Any]) -> None:
+        budgets._delete_budget({"BudgetName": id})
+
+    handlers = {"create": create, "update": update, "delete": delete}
+    provisioners._RESOURCE_HANDLERS["AWS::Budgets::Budget"] = handlers
 
 
 # -- running -------------------------------------------------------------------------------------------
@@ -228,6 +251,7 @@ def main() -> None:
     disable_the_reaper()
     refuse_other_sites()
     import_rest_apis()
+    create_budgets()
     if os.environ.get(FUNCTIONS):
         route_socket_posts_to_the_engine()
         make_functions_ready_at_once()

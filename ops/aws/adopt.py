@@ -43,9 +43,11 @@ def describe_table(dynamodb: DynamoDBClient, name: str) -> Live | None:
         live["ProvisionedThroughput"] = {
             key: units[key] for key in ("ReadCapacityUnits", "WriteCapacityUnits")
         }
+    live |= _ceiling(found)
     if indexes := found.get("GlobalSecondaryIndexes"):
         live["GlobalSecondaryIndexes"] = [
-            {key: index[key] for key in ("IndexName", "KeySchema", "Projection")} for index in indexes
+            {key: index[key] for key in ("IndexName", "KeySchema", "Projection")} | _ceiling(index)
+            for index in indexes
         ]
     stream = found.get("StreamSpecification") or {}
     if stream.get("StreamEnabled"):
@@ -58,6 +60,12 @@ def describe_table(dynamodb: DynamoDBClient, name: str) -> Live | None:
     live["PointInTimeRecoverySpecification"] = {"PointInTimeRecoveryEnabled": recovery == "ENABLED"}
     live["StreamArn"] = found.get("LatestStreamArn", "") if stream.get("StreamEnabled") else ""
     return live
+
+
+def _ceiling(found: Any) -> Live:
+    """Return the ceiling of a table or an index, if it has one. DynamoDB describes none as -1."""
+    units = {key: value for key, value in found.get("OnDemandThroughput", {}).items() if value > 0}
+    return {"OnDemandThroughput": units} if units else {}
 
 
 def check_keys(live: Live, wanted: Properties) -> None:
@@ -90,7 +98,11 @@ def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClien
     The import describes the table as it is, so that the following update knows what to change. An import must
     not have outputs.
     """
-    kept = {name: one for name, one in template["Resources"].items() if one.get("DeletionPolicy") == "Retain"}
+    kept = {
+        name: one
+        for name, one in template["Resources"].items()
+        if str(one.get("DeletionPolicy")).startswith("Retain")
+    }
     resources, imports = {}, []
     for name, resource in kept.items():
         identifier, properties = {}, resource.get("Properties", {})

@@ -16,19 +16,15 @@ from typing import Any
 import click
 
 from chalicelib import settings as stage_settings
+from chalicelib.settings import Settings
 from ops.aws import features
 from ops.stage import write_atomically
 
 PATTERN = "dev"
 CONFIG = Path(".chalice") / "config.json"
 FLAT = 4  # the depth at which a function's settings are written on one line
-RECORDED = {
-    "HUBBUB_TABLE": "table",
-    "HUBBUB_STREAM_ARN": "stream_arn",
-    "HUBBUB_QUEUE_NAME": "queue_name",
-    "HUBBUB_QUEUE_URL": "queue_url",
-}
-"""The variables that provisioning records, and their settings."""
+RECORDED = ("HUBBUB_STREAM_ARN", "HUBBUB_QUEUE", "HUBBUB_QUEUE_URL", "HUBBUB_SIZE")
+"""The variables that provisioning records."""
 PARTITION = re.compile(r"\barn:aws(?:-[a-z]+)*:")
 SOCKET = "HUBBUB_SOCKET"
 """The variable that a deploy records: the address of the WebSocket API, which the page needs."""
@@ -72,9 +68,9 @@ def ensure_stage(root: Path, stage: str) -> bool:
     """
     if stage == "local":
         raise click.ClickException("the local stage cannot be deployed; start it with make run")
-    enabled = read_features(stage, root)
+    own_settings = read_settings(root, stage)
     if stage == PATTERN:
-        if enabled != features.names():
+        if own_settings.features:
             raise click.ClickException(
                 f"{PATTERN} is the pattern of all stages and has every feature; "
                 "set HUBBUB_FEATURES in another stage"
@@ -87,33 +83,40 @@ def ensure_stage(root: Path, stage: str) -> bool:
     functions = mine.setdefault("lambda_functions", {})
     for name, settings in rename_stage(pattern["lambda_functions"], stage).items():
         own = policy_file(settings["iam_policy_file"], stage)
-        if not features.has_function(name, enabled):
+        if not features.has_function(name, own_settings):
             functions.pop(name, None)
             (root / ".chalice" / own).unlink(missing_ok=True)
             continue
         functions.setdefault(name, settings)
         functions[name]["iam_policy_file"] = own
-        text = (root / ".chalice" / pattern["lambda_functions"][name]["iam_policy_file"]).read_text()
-        if enabled != features.names():
-            text = json.dumps(features.restrict(name, json.loads(text), enabled), indent=2) + "\n"
+        policy = (root / ".chalice" / pattern["lambda_functions"][name]["iam_policy_file"]).read_text()
+        text = json.dumps(features.restrict(name, json.loads(policy), own_settings), indent=2) + "\n"
         write_atomically(root / ".chalice" / own, rename_stage(text, stage))
     write_atomically(root / CONFIG, format_config(config))
     return is_new
 
 
-def read_features(stage: str, root: Path) -> frozenset[str]:
-    """Return the features of a stage; all for a stage that does not exist yet.
+def read_settings(root: Path, stage: str) -> Settings:
+    """Return the settings of a stage, or the defaults for a stage that does not exist yet.
 
     Raises: ClickException for a malformed setting.
     """
     config = read(root)
     own = config["stages"].get(stage, {}).get("environment_variables", {})
     try:
-        named = stage_settings.read({**config.get("environment_variables", {}), **own}).features
-        features.enabled(named)
-        return named or features.names()
+        variables = {**config.get("environment_variables", {}), **own, "HUBBUB_STAGE": stage}
+        found = stage_settings.read(variables)
+        features.enabled(found)  # raises for an unknown name
     except ValueError as error:
         raise click.ClickException(str(error)) from None
+    return found
+
+
+def list_functions(root: Path, stage: str) -> list[str]:
+    """Return the functions that a stage has, by their names in the configuration."""
+    settings = read_settings(root, stage)
+    names = read(root)["stages"][stage].get("lambda_functions", {})
+    return [name for name in names if features.has_function(name, settings)]
 
 
 def localize_policies(root: Path, stage: str, partition: str) -> None:

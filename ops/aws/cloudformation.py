@@ -76,6 +76,12 @@ def find_stack(client: CloudFormationClient, name: str) -> dict[str, Any] | None
     return dict(found)
 
 
+def read_outputs(client: CloudFormationClient, name: str) -> dict[str, str]:
+    """Return the outputs of a stack; empty if it does not exist."""
+    outputs = (find_stack(client, name) or {}).get("Outputs", ())
+    return {one["OutputKey"]: str(one["OutputValue"]) for one in outputs}
+
+
 def list_resources(client: CloudFormationClient, name: str) -> dict[str, str]:
     """Return the physical id of each resource of a stack."""
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)

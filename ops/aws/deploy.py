@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +15,10 @@ import click
 from botocore.exceptions import ClientError
 
 from ops.aws import chalice_config
+from ops.aws.template import function_name
 from ops.stage import write_atomically
 
 CHALICE = (sys.executable, "-c", "import sys; from chalice.cli import main; sys.exit(main())")
-LOGS = "/aws/lambda/"
 MIN_CONCURRENCY = 100  # concurrent executions; a new account may have 10
 
 
@@ -70,10 +70,7 @@ def forget_mapping(root: Path, stage: str, mapping: str) -> None:
 
 def list_functions(root: Path, stage: str) -> list[str]:
     """Return the names that Chalice gives to the functions of a stage."""
-    config = chalice_config.read(root)
-    names = config["stages"][stage]["lambda_functions"]
-    app = f"{config['app_name']}-{stage}"
-    return [app if name == "api_handler" else f"{app}-{name}" for name in names]
+    return [function_name(stage, name) for name in chalice_config.list_functions(root, stage)]
 
 
 def check_record(functions_of: Any, root: Path, stage: str) -> None:
@@ -140,33 +137,37 @@ def check_concurrency(functions_of: Any) -> str:
     )
 
 
-def set_log_retention(logs: Any, names: list[str], days: int) -> Iterator[str]:
-    """Set the retention of the functions' logs. Yield the functions whose retention has changed.
+def set_throttling(client: Callable[[str], Any], root: Path, stage: str, outputs: Mapping[str, str]) -> None:
+    """Limit the requests and frames of a stage, of all clients together, as the stack's outputs say.
 
-    Chalice's own setting uses the wrong log group for the REST function, and a group that Lambda creates
-    keeps its lines for ever.
+    Chalice has no setting for this. Sources: Amazon API Gateway Developer Guide, "Throttle requests to your
+    REST APIs", and the patch operations of update-stage.
     """
-    for name in names:
-        group = LOGS + name
-        there = {
-            one["logGroupName"]: one
-            for one in logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-        }
-        if group not in there:
-            logs.create_log_group(logGroupName=group)
-        if there.get(group, {}).get("retentionInDays") != days:
-            logs.put_retention_policy(logGroupName=group, retentionInDays=days)
-            yield name
+    api, name = find_rest_stage(root, stage)
+    limits = {"rateLimit": outputs["RequestRate"], "burstLimit": outputs["RequestBurst"]}
+    client("apigateway").update_stage(
+        restApiId=api,
+        stageName=name,
+        patchOperations=[
+            {"op": "replace", "path": f"/*/*/throttling/{limit}", "value": value}
+            for limit, value in limits.items()
+        ],
+    )
+    for socket in (one for one in read_record(root, stage) if one["resource_type"] == "websocket_api"):
+        rate = int(outputs["FrameRate"])
+        client("apigatewayv2").update_stage(
+            ApiId=socket["websocket_api_id"],
+            StageName=name,
+            DefaultRouteSettings={"ThrottlingRateLimit": rate, "ThrottlingBurstLimit": rate},
+        )
 
 
-def delete_data(
-    client: Callable[[str], Any], table: str, queues: list[str], secret: str, names: list[str]
-) -> None:
-    """Delete the table, the queues, the secret and the functions' logs of a stage. This cannot be undone.
+def delete_data(client: Callable[[str], Any], table: str, queues: list[str], secret: str) -> None:
+    """Delete the table, the queues and the secret of a stage. This cannot be undone.
 
     DynamoDB keeps a backup of a table with point-in-time recovery for 35 days. Missing resources are ignored.
     """
-    dynamodb, sqs, ssm, logs = client("dynamodb"), client("sqs"), client("ssm"), client("logs")
+    dynamodb, sqs, ssm = client("dynamodb"), client("sqs"), client("ssm")
     patience: Any = {"Delay": 2, "MaxAttempts": 90}
     with contextlib.suppress(dynamodb.exceptions.ResourceNotFoundException):
         if dynamodb.describe_table(TableName=table)["Table"].get("DeletionProtectionEnabled"):
@@ -179,6 +180,3 @@ def delete_data(
             sqs.delete_queue(QueueUrl=sqs.get_queue_url(QueueName=name)["QueueUrl"])
     if secret:
         ssm.delete_parameters(Names=[secret])
-    for name in names:
-        with contextlib.suppress(logs.exceptions.ResourceNotFoundException):
-            logs.delete_log_group(logGroupName=LOGS + name)

@@ -9,15 +9,16 @@ former stream is detected here and deleted before the next deploy creates a new 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from chalicelib.feature import filter_patterns
-from ops.aws import chalice_config, features, provision
-from ops.stage import ROOT
+from chalicelib.settings import Settings
+from ops.aws import features, provision
+from ops.aws.template import function_name
 from ops.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -48,48 +49,43 @@ class Drift(NamedTuple):
     problem: str
 
 
-def expect_mappings(clients: provision.Clients, stage: str) -> list[Mapping]:
+def expect_mappings(clients: provision.Clients, settings: Settings) -> list[Mapping]:
     """Return the expected mappings of a stage on its current stream and queue."""
-    found = provision.find_resources(clients, stage)
-    failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{stage}-stream-failures")["QueueUrl"]
-    queue_arn, failures_arn = (find_queue_arn(clients.sqs, url) for url in (found.queue_url, failures))
-    enabled = chalice_config.read_features(stage, ROOT)
-    return expect_mappings_on(stage, found.stream_arn, queue_arn, failures_arn, enabled)
+    found = provision.find_resources(clients, settings.stage, has_queue=settings.queue)
+    failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{settings.stage}-stream-failures")["QueueUrl"]
+    queue_arn = find_queue_arn(clients.sqs, found.queue_url) if found.queue_url else ""
+    return expect_mappings_on(settings, found.stream_arn, queue_arn, find_queue_arn(clients.sqs, failures))
 
 
 def expect_mappings_on(
-    stage: str,
-    stream_arn: str,
-    queue_arn: str,
-    failures_arn: str,
-    enabled: Collection[str] = (),
+    settings: Settings, stream_arn: str, queue_arn: str, failures_arn: str
 ) -> list[Mapping]:
-    """Return the expected mappings of a stage with some features on the given sources."""
+    """Return the expected mappings of a stage on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
     sources = {"Stream": stream_arn, "Queue": queue_arn}
     arns = {"StreamFailures": failures_arn}
     mappings = []
     for function, (name, source) in SOURCES.items():
-        if not features.has_function(function, enabled):
+        if not features.has_function(function, settings):
             continue
         [event] = template["Resources"][name]["Properties"]["Events"].values()
-        settings = {key: value for key, value in event["Properties"].items() if key != source}
+        wanted = {key: value for key, value in event["Properties"].items() if key != source}
         if source == "Stream":
-            settings["FilterCriteria"] = filter_criteria(function, enabled)
-        if "DestinationConfig" in settings:
-            target = settings["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0]
-            settings["DestinationConfig"] = {"OnFailure": {"Destination": arns[target]}}
-        mappings.append(Mapping(f"hubbub-{stage}-{function}", sources[source], settings))
+            wanted["FilterCriteria"] = filter_criteria(function, settings)
+        if "DestinationConfig" in wanted:
+            target = wanted["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0]
+            wanted["DestinationConfig"] = {"OnFailure": {"Destination": arns[target]}}
+        mappings.append(Mapping(function_name(settings.stage, function), sources[source], wanted))
     return mappings
 
 
-def filter_criteria(function: str, enabled: Collection[str]) -> dict[str, Any]:
+def filter_criteria(function: str, settings: Settings) -> dict[str, Any]:
     """Return the stream's filter for `apply` or `push`, as Lambda takes it.
 
     Lambda takes five patterns of at most 4,096 characters each: AWS Lambda Developer Guide, "Control which
     events Lambda sends to your function".
     """
-    patterns = filter_patterns(features.enabled(enabled), function)
+    patterns = filter_patterns(features.enabled(settings), function)
     return {"Filters": [{"Pattern": json.dumps(pattern)} for pattern in patterns]}
 
 

@@ -6,7 +6,6 @@ another stage, without those that only switched-off features need.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from chalicelib.feature import Feature, select
@@ -20,34 +19,28 @@ def every() -> tuple[Feature, ...]:
     return app.FEATURES
 
 
-def names() -> frozenset[str]:
-    """Return the names that a stage can name in HUBBUB_FEATURES."""
-    return frozenset(one.name for one in every() if one.is_named)
+def enabled(settings: Settings) -> tuple[Feature, ...]:
+    """Return the features of a stage. Raises ValueError for an unknown name in HUBBUB_FEATURES."""
+    return select(every(), settings)
 
 
 def optional_functions() -> frozenset[str]:
     """Return the functions that need a feature. Every stage has the other functions."""
-    return frozenset(function for one in every() for function in one.functions)
+    return frozenset(function for one in every() for function in one.functions + one.consumers)
 
 
-def enabled(named: Collection[str]) -> tuple[Feature, ...]:
-    """Return the features of a stage that names some, or all, with those that serve them, and guests.
-
-    Raises: ValueError for an unknown name.
-    """
-    return select(every(), Settings(features=frozenset(named), guests=True))
-
-
-def has_function(name: str, features: Collection[str]) -> bool:
-    """Return whether a stage with these features has a function."""
-    return name not in optional_functions() or any(name in one.functions for one in enabled(features))
+def has_function(name: str, settings: Settings) -> bool:
+    """Return whether a stage has a function."""
+    return name not in optional_functions() or any(
+        name in one.functions + one.consumers * settings.queue for one in enabled(settings)
+    )
 
 
-def restrict(name: str, policy: Any, features: Collection[str]) -> Any:
+def restrict(name: str, policy: Any, settings: Settings) -> Any:
     """Return a function's policy without the permissions that only other features need."""
     if name != "api_handler":
         return policy
-    mine = enabled(features)
+    mine = enabled(settings)
     allowed = frozenset().union(*(one.actions for one in mine))
     indexes = {index for one in mine for index in one.indexes}
     statements = []
@@ -60,7 +53,7 @@ def restrict(name: str, policy: Any, features: Collection[str]) -> Any:
                 kept = [arn for arn in statement["Resource"] if arn.rpartition("/")[2] in indexes]
                 statements += [statement | {"Resource": kept}] if kept else []
             case "Queue":
-                statements += [statement] if any(one.sends for one in mine) else []
+                statements += [statement] if settings.queue and any(one.consumers for one in mine) else []
             case "Connections":
                 statements += [statement] if any(one.posts for one in mine) else []
             case _:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
 KIND = "AWS::WAFv2::WebACL"
-OUTPUT = "AddressLimitsArn"
 TIMEOUT = 120.0  # seconds until a new web ACL or a new stage can be associated
 UNKNOWN = "WAFNonexistentItemException"
 NOT_YET = {UNKNOWN, "WAFUnavailableEntityException"}
@@ -30,8 +29,7 @@ NOT_YET = {UNKNOWN, "WAFUnavailableEntityException"}
 
 def find_acl(client: CloudFormationClient, stack: str) -> str:
     """Return the ARN of a stack's web ACL; empty if the limit is disabled or the stack does not exist."""
-    outputs = (cloudformation.find_stack(client, stack) or {}).get("Outputs", ())
-    return next((str(one["OutputValue"]) for one in outputs if one["OutputKey"] == OUTPUT), "")
+    return cloudformation.read_outputs(client, stack).get("AddressLimitsArn", "")
 
 
 def removes(change: cloudformation.ChangeSet) -> bool:

@@ -11,7 +11,6 @@ the definition: the origin in API Gateway's own responses, and the minimum size 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ import boto3
 import click
 import yaml
 
-from chalicelib.settings import read
+from chalicelib.settings import Settings, read
 from ops.aws import bundle, chalice_config, deploy, event_sources, features
+from ops.aws.template import logical_name, read_template
 from ops.stage import read_variables
 
-PARTS = ("resources.yaml", "gateway.yaml")
 ALLOWED = "Access-Control-Allow-Origin"
 
 
@@ -32,19 +31,21 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
 
     The functions are packaged for one stage, so the stack must not be deployed as another.
     """
-    whole: dict[str, Any] = {}
-    for name in PARTS:
-        part = yaml.safe_load((root / ".chalice" / name).read_text(encoding="utf-8"))
-        for section, value in part.items():
-            if isinstance(value, dict):
-                whole[section] = {**whole.get(section, {}), **value}
-    enabled = chalice_config.read_features(stage, root)
-    _leave_out(whole, enabled)
+    whole = read_template(chalice_config.list_functions(root, stage))
+    gateway = yaml.safe_load((root / ".chalice" / "gateway.yaml").read_text(encoding="utf-8"))
+    for section, value in gateway.items():
+        whole[section] = {**whole.get(section, {}), **value}
+    settings = chalice_config.read_settings(root, stage)
+    _leave_out(whole, settings)
     for function in ("apply", "push"):
-        if features.has_function(function, enabled):
+        if features.has_function(function, settings):
             [event] = whole["Resources"][function.title()]["Properties"]["Events"].values()
-            event["Properties"]["FilterCriteria"] = event_sources.filter_criteria(function, enabled)
+            event["Properties"]["FilterCriteria"] = event_sources.filter_criteria(function, settings)
     whole["Parameters"]["Stage"] |= {"Default": stage, "AllowedPattern": f"^{stage}$"}
+    _settle_queue(whole, settings)
+    for function in chalice_config.list_functions(root, stage):
+        environment = whole["Resources"][logical_name(function)]["Properties"].setdefault("Environment", {})
+        environment.setdefault("Variables", {})["HUBBUB_SIZE"] = {"Ref": "Size"}
     api = whole["Resources"]["RestAPI"]["Properties"]
     for response in api["GatewayResponses"].values():
         headers = response["ResponseParameters"]["Headers"]
@@ -54,14 +55,27 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
     return whole
 
 
-def _leave_out(whole: dict[str, Any], enabled: Collection[str]) -> None:
-    """Remove the parts of functions that a stage with these features does not have."""
+def _leave_out(whole: dict[str, Any], settings: Settings) -> None:
+    """Remove the parts of functions that a stage does not have."""
     for name in features.optional_functions():
-        if not features.has_function(name, enabled):
-            del whole["Resources"]["".join(part.title() for part in name.split("_"))]
-    if "chat" not in enabled:
-        del whole["Resources"]["WebsocketAPIStage"], whole["Parameters"]["FrameRate"]
-        del whole["Resources"]["APIHandler"]["Properties"]["Environment"]
+        if not features.has_function(name, settings):
+            del whole["Resources"][logical_name(name)]
+    variables = whole["Resources"]["APIHandler"]["Properties"]["Environment"]["Variables"]
+    if not settings.has("chat"):
+        del whole["Resources"]["WebsocketAPIStage"], variables["HUBBUB_SOCKET"]
+    if not settings.queue:
+        del variables["HUBBUB_QUEUE_URL"]
+
+
+def _settle_queue(whole: dict[str, Any], settings: Settings) -> None:
+    """Replace the parameter Queue, because the functions are packaged for a stage with a queue or without."""
+    del whole["Parameters"]["Queue"], whole["Conditions"]["Queued"], whole["Conditions"]["WatchesWaiting"]
+    for name, resource in list(whole["Resources"].items()):
+        if resource.get("Condition") in ("Queued", "WatchesWaiting"):
+            if not settings.queue:
+                del whole["Resources"][name]
+            elif resource.pop("Condition") == "WatchesWaiting":
+                resource["Condition"] = "Full"
 
 
 def find_origin(root: Path, stage: str) -> str:

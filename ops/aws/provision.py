@@ -10,16 +10,15 @@ index at a time, so an older table needs one update per missing index.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-import yaml
 
 from ops.aws import adopt
 from ops.aws import cloudformation as stacks
 from ops.aws.cloudformation import ChangeSet
-from ops.aws.template import TEMPLATE, definition
+from ops.aws.template import definition, read_template
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -41,11 +40,9 @@ class Clients(NamedTuple):
 
 
 class StageResources(NamedTuple):
-    """The resources of a stage that the configuration records."""
+    """The resources of a stage that the configuration records. The URL is empty without a queue."""
 
-    table: str
     stream_arn: str
-    queue_name: str
     queue_url: str
 
 
@@ -73,17 +70,27 @@ def create_secret(ssm: SSMClient, name: str) -> bool:
     return True
 
 
-def provision(clients: Clients, stage: str, parameters: Mapping[str, str], approve: Approve) -> int:
+def provision(
+    clients: Clients,
+    stage: str,
+    parameters: Mapping[str, str],
+    approve: Approve,
+    functions: Collection[str] = (),
+) -> int:
     """Apply the template to a stage's stack, and return the number of change sets shown.
 
-    `approve` gets each change set and its reason, and returns whether to execute it. The first one that it
-    declines ends the run. Idempotent, also after an interruption at any point.
+    `functions` are those that the stage has, for their logs and alarms. `approve` gets each change set and
+    its reason, and returns whether to execute it. The first one that it declines ends the run. A queue stays
+    in the stack when the stage no longer uses it, because it may hold views and costs nothing at rest.
+    Idempotent, also after an interruption at any point.
 
     Raises: ClickException for a change that would lose the table, and for one that CloudFormation refuses.
     """
     client, name, shown = clients.cloudformation, stack_name(stage), 0
-    template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
+    template = read_template(functions)
     wanted = definition(stage).table
+    if adopt.find_queue_url(clients.sqs, f"hubbub-{stage}-views-dead"):
+        parameters = {**parameters, "Queue": "on"}
     live = adopt.describe_table(clients.dynamodb, str(wanted["TableName"]))
     if live:
         adopt.check_keys(live, wanted)
@@ -114,7 +121,7 @@ def provision(clients: Clients, stage: str, parameters: Mapping[str, str], appro
     return shown
 
 
-def find_resources(clients: Clients, stage: str) -> StageResources:
+def find_resources(clients: Clients, stage: str, *, has_queue: bool) -> StageResources:
     """Return a stage's resources.
 
     The stream is the table's current one. It changes without the stack's knowledge when it is disabled and
@@ -124,13 +131,14 @@ def find_resources(clients: Clients, stage: str) -> StageResources:
     """
     wanted = definition(stage)
     live = adopt.describe_table(clients.dynamodb, str(wanted.table["TableName"]))
-    queue_name = str(wanted.views_queue["QueueName"])
-    queue_url = adopt.find_queue_url(clients.sqs, queue_name)
-    if not live or not live["StreamArn"] or not queue_url:
+    queue_url = ""
+    if has_queue:
+        queue_url = adopt.find_queue_url(clients.sqs, str(wanted.views_queue["QueueName"]))
+    if not live or not live["StreamArn"] or (has_queue and not queue_url):
         raise click.ClickException(
             f"{stage} has no table with a stream, or no queue; run make provision STAGE={stage}"
         )
-    return StageResources(live["TableName"], live["StreamArn"], queue_name, queue_url)
+    return StageResources(live["StreamArn"], queue_url)
 
 
 def _check_owner(stack: str, table: str, is_owned: bool, is_there: bool) -> None:

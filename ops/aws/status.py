@@ -129,7 +129,7 @@ def _mapping_drift(client: Client, settings: Settings, stream: str) -> Iterator[
     sqs = client("sqs")
     urls = (_url(sqs, name) for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures"))
     arns = [event_sources.find_queue_arn(sqs, url) if url else "" for url in urls]
-    wanted = event_sources.expect_mappings_on(settings.stage, stream, arns[0], arns[1], settings.features)
+    wanted = event_sources.expect_mappings_on(settings, stream, *arns)
     for one in event_sources.find_drift(client("lambda"), wanted):
         yield one.function, one.problem
 

@@ -1,12 +1,14 @@
 """Read table and queue from `.chalice/resources.yaml`, and create them on engines without CloudFormation.
 
 Invariant: the template is the only definition of the table. CloudFormation creates it on AWS. The local run
-and the tests create it from the template with the functions of this module.
+and the tests create it from the template with the functions of this module, without the ceiling of its write
+units.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,11 +57,61 @@ class Queue:
     arn: str
 
 
+def read_template(functions: Collection[str]) -> Properties:
+    """Read the template for a stage with some functions, named as in Chalice's configuration.
+
+    Each function gets a log group with a retention. A group that Lambda creates keeps its lines for ever. The
+    alarms of a function that the stage does not have are left out, because they would never see anything.
+    """
+    template: Properties = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
+    names = {one: function_name("${Stage}", one) for one in functions}
+    for name, resource in list(template["Resources"].items()):
+        watched = {
+            one["Value"]["Fn::Sub"]
+            for one in resource["Properties"].get("Dimensions", ())
+            if one["Name"] == "FunctionName"
+        }
+        if watched - set(names.values()):
+            del template["Resources"][name]
+    for function, name in names.items():
+        template["Resources"][f"{logical_name(function)}Logs"] = {
+            "Type": "AWS::Logs::LogGroup",
+            "DeletionPolicy": "Delete",
+            "UpdateReplacePolicy": "Delete",
+            "Properties": {
+                "LogGroupName": {"Fn::Sub": f"/aws/lambda/{name}"},
+                "RetentionInDays": {"Ref": "LogDays"},
+            },
+        }
+    return template
+
+
+def function_name(stage: str, function: str) -> str:
+    """Return the name of a function on AWS.
+
+    >>> function_name("dev", "api_handler"), function_name("dev", "apply")
+    ('hubbub-dev', 'hubbub-dev-apply')
+    """
+    return f"hubbub-{stage}" if function == "api_handler" else f"hubbub-{stage}-{function}"
+
+
+def logical_name(function: str) -> str:
+    """Return the name of a function in the template that Chalice packages.
+
+    >>> logical_name("write_views"), logical_name("api_handler")
+    ('WriteViews', 'APIHandler')
+    """
+    return "".join(part.title() for part in function.split("_")).replace("ApiHandler", "APIHandler")
+
+
 def definition(stage: str) -> Definition:
     """Return the template's resources for a stage, with parameters and conditions resolved."""
     template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
     resources, conditions = template["Resources"], template.get("Conditions", {})
-    kept = ("Table", "ViewsQueue", "ViewsDeadLetters")  # the other resources are alarms and the dashboard
+    table = resources["Table"]["Properties"]
+    for part in (table, *table["GlobalSecondaryIndexes"]):
+        del part["OnDemandThroughput"]
+    kept = ("Table", "ViewsQueue", "ViewsDeadLetters")
     return Definition(*(resolve(resources[name]["Properties"], stage, conditions) for name in kept))
 
 

@@ -22,7 +22,7 @@ PARAMETER = click.option(
     "--parameter", "pairs", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the template."
 )
 QUEUE = click.option(
-    "--queue/--no-queue", default=None, help="Send views through the queue or not.  [default: unchanged]"
+    "--queue/--no-queue", default=None, help="Send views through a queue or not.  [default: unchanged]"
 )
 
 
@@ -40,11 +40,11 @@ def provision(
 
     Shows each change set before it is executed. Idempotent. Exit code 1: a change was refused or failed.
     """
-    settings, clients = _prepared(stage, makes=not dry_run, yes=yes)
+    settings, clients = _prepared(stage, makes=not dry_run, yes=yes, queue=queue)
     if only_secret:
         _secret(settings, dry_run)
         return
-    _provision(settings, clients, pairs, queue, yes, dry_run)
+    _provision(settings, clients, pairs, yes, dry_run)
 
 
 @click.command()
@@ -52,21 +52,20 @@ def provision(
 @YES
 @PARAMETER
 @QUEUE
-@click.option("--log-days", type=click.IntRange(1), default=30, show_default=True, help="Days to keep logs.")
-def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, log_days: int) -> None:
+def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None) -> None:
     """Provision a stage, deploy it with Chalice, configure its event sources and test it."""
-    from ops.aws import bundle, chalice_config, event_sources, firewall
+    from ops.aws import bundle, chalice_config, cloudformation, event_sources, firewall
     from ops.aws import deploy as deploys
     from ops.aws import provision as work
     from ops.stage import ROOT
 
-    settings, clients = _prepared(stage, makes=True, yes=yes)
+    settings, clients = _prepared(stage, makes=True, yes=yes, queue=queue)
     functions = settings_client(settings)("lambda")
     deploys.check_record(functions, ROOT, stage)
     if warning := deploys.check_concurrency(functions):
         click.echo(f"WARNING: {warning}", err=True)
-    settings = _provision(settings, clients, pairs, queue, yes, False)
-    wanted = event_sources.expect_mappings(clients, stage)
+    settings = _provision(settings, clients, pairs, yes, False)
+    wanted = event_sources.expect_mappings(clients, settings)
     for one in event_sources.delete_stale(functions, wanted):
         deploys.forget_mapping(ROOT, stage, one.id)
         click.echo(f"{one.function}: {one.problem}: mapping deleted")
@@ -84,9 +83,9 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None, lo
             click.echo("requests per address are limited (AddressLimit in docs/deployment.md)")
     for one in event_sources.configure(functions, wanted):
         click.echo(f"{one.function}: set {one.problem}")
-    names = deploys.list_functions(ROOT, stage)
-    if kept := list(deploys.set_log_retention(settings_client(settings)("logs"), names, log_days)):
-        click.echo(f"logs of {len(kept)} functions now expire after {log_days} days")
+    outputs = cloudformation.read_outputs(clients.cloudformation, work.stack_name(stage))
+    deploys.set_throttling(settings_client(settings), ROOT, stage, outputs)
+    click.echo(f"all clients together may send {outputs['RequestRate']} requests a second")
     if left := event_sources.find_drift(functions, wanted):
         raise click.ClickException("\n".join(f"{one.function}: {one.problem}" for one in left))
     _smoke(settings, urls)
@@ -134,10 +133,10 @@ def smoke(stage: str, url: str | None, socket_url: str | None) -> None:
 @STAGE
 @YES
 @click.option(
-    "--delete-data", is_flag=True, help="Also delete table, queues, secret and logs. This cannot be undone."
+    "--delete-data", is_flag=True, help="Also delete table, queues and secret. This cannot be undone."
 )
 def destroy(stage: str, yes: bool, delete_data: bool) -> None:
-    """Delete a stage. Its table, dead letters, secret and logs are kept unless --delete-data is given.
+    """Delete a stage. Its table, queues and secret are kept unless --delete-data is given.
 
     The next provision adopts the kept resources.
     """
@@ -161,10 +160,9 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
         click.echo(f"{definition(stage).table['TableName']}: kept, with its data")
         return
     wanted = definition(stage)
-    queues = [str(wanted.views_dead_letters["QueueName"])]
+    queues = [str(one["QueueName"]) for one in (wanted.views_queue, wanted.views_dead_letters)]
     table = str(wanted.table["TableName"])
-    names = deploys.list_functions(ROOT, stage)
-    deploys.delete_data(settings_client(settings), table, queues, settings.secret_parameter, names)
+    deploys.delete_data(settings_client(settings), table, queues, settings.secret_parameter)
     chalice_config.record_variables(
         ROOT, stage, dict.fromkeys((*chalice_config.RECORDED, chalice_config.SOCKET), "")
     )
@@ -231,7 +229,9 @@ def settings_client(settings: Settings) -> Callable[[str], Any]:
     return lambda service: make(service, **settings.client_options())
 
 
-def _prepared(stage: str, *, makes: bool = False, yes: bool = True) -> tuple[Settings, Clients]:
+def _prepared(
+    stage: str, *, makes: bool = False, yes: bool = True, queue: bool | None = None
+) -> tuple[Settings, Clients]:
     """Load a stage's configuration, and create the clients.
 
     `makes` writes the stage's policies, and creates a new stage after confirmation. Nothing is written before
@@ -254,6 +254,9 @@ def _prepared(stage: str, *, makes: bool = False, yes: bool = True) -> tuple[Set
         click.confirm(f"There is no stage {stage}. Create it as a copy of dev?", abort=True)
     if makes and chalice_config.ensure_stage(ROOT, stage):
         click.echo(f"{stage}: created as a copy of dev in .chalice/config.json; set HUBBUB_SITES there")
+    if makes and queue is not None:
+        chalice_config.record_variables(ROOT, stage, {"HUBBUB_QUEUE": "on" if queue else ""})
+        chalice_config.ensure_stage(ROOT, stage)  # its function and permissions
     settings = load(stage, ROOT)
     client = settings_client(settings)
     clients = Clients(client("cloudformation"), client("dynamodb"), client("sqs"))
@@ -263,10 +266,11 @@ def _prepared(stage: str, *, makes: bool = False, yes: bool = True) -> tuple[Set
 
 
 def _provision(
-    settings: Settings, clients: Clients, pairs: Sequence[str], queue: bool | None, yes: bool, dry_run: bool
+    settings: Settings, clients: Clients, pairs: Sequence[str], yes: bool, dry_run: bool
 ) -> Settings:
     """Provision a stage, record its resources, and return the settings with them."""
-    from ops.aws import chalice_config, firewall
+    from ops import costs
+    from ops.aws import chalice_config, cloudformation, firewall
     from ops.aws import provision as work
     from ops.stage import ROOT
 
@@ -275,6 +279,8 @@ def _provision(
     parameters = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     if len(parameters) != len(pairs):
         raise click.BadParameter("--parameter: must be NAME=VALUE, with each name once")
+    if settings.queue:
+        parameters["Queue"] = "on"
 
     def approve(change: ChangeSet, why: str) -> bool:
         _show(change, why)
@@ -285,18 +291,21 @@ def _provision(
             firewall.detach(settings_client(settings)("wafv2"), acl)
         return not dry_run
 
-    if not work.provision(clients, stage, parameters, approve):
+    functions = chalice_config.list_functions(ROOT, stage)
+    if cloudformation.find_stack(clients.cloudformation, work.stack_name(stage)) is None:
+        is_full = parameters.get("Size") == "full"
+        assumed = costs.Assumed(is_full=is_full, queue=settings.queue, chat="sweep" in functions)
+        click.echo(f"{stage}: {costs.describe_idle(assumed)}")
+    if not work.provision(clients, stage, parameters, approve, functions):
         click.echo(f"{work.stack_name(stage)}: no changes")
     if dry_run:
         return settings
-    found = work.find_resources(clients, stage)
-    is_queued = bool(settings.queue_url) if queue is None else queue
-    now = settings._replace(**found._asdict() | {"queue_url": found.queue_url if is_queued else ""})
-    if chalice_config.record_variables(
-        ROOT, stage, {name: getattr(now, field) for name, field in chalice_config.RECORDED.items()}
-    ):
-        click.echo(f"{stage}: recorded table, stream and queue in .chalice/config.json")
-    return now
+    found = work.find_resources(clients, stage, has_queue=settings.queue)
+    size = cloudformation.read_outputs(clients.cloudformation, work.stack_name(stage))["Size"]
+    variables = {"HUBBUB_STREAM_ARN": found.stream_arn, "HUBBUB_QUEUE_URL": found.queue_url}
+    if chalice_config.record_variables(ROOT, stage, variables | {"HUBBUB_SIZE": size}):
+        click.echo(f"{stage}: recorded its stream, queue and size in .chalice/config.json")
+    return settings._replace(stream_arn=found.stream_arn, queue_url=found.queue_url)
 
 
 def _secret(settings: Settings, dry_run: bool) -> None:

@@ -82,22 +82,27 @@ AMOUNT = Amount()
     "--batch", type=click.IntRange(1, 100), default=1, show_default=True, help="Stream records per batch."
 )
 @click.option("--queue", is_flag=True, help="Send views through the queue.")
+@click.option("--size", type=click.Choice(["small", "full"]), default="small", show_default=True)
 @click.option(
-    "--address-limit/--no-address-limit",
-    default=True,
-    show_default=True,
-    help="Include the WAF rate limit per address.",
+    "--chat/--no-chat", default=True, show_default=True, help="With the feature chat and its sweep."
 )
+@click.option("--free-tier", is_flag=True, help="Leave out what AWS's always-free tier covers.")
 @JSON
 def cost(as_json: bool, **used: Any) -> None:
     """Estimate a monthly bill per feature from measured units and dated list prices.
 
-    All numbers are per month and may be written as 50k or 1.5M.
+    All numbers are per month and may be written as 50k or 1.5M. Without any, it is the bill of an idle stage.
     """
     from ops import costs
 
-    assumed = costs.Assumed(batch=used["batch"], minutes=used["minutes"], queue=used["queue"])
-    assumed = assumed._replace(limits=used["address_limit"])
+    assumed = costs.Assumed(
+        batch=used["batch"],
+        minutes=used["minutes"],
+        is_full=used["size"] == "full",
+        queue=used["queue"],
+        chat=used["chat"],
+        free_tier=used["free_tier"],
+    )
     _show_bill(
         costs.estimate_bill(costs.build_uses(used), assumed),
         costs.list_assumptions(assumed),

@@ -34,7 +34,7 @@ print(json.dumps({
 }))
 """
 ROOTS = {one.name: set(one.paths) for one in app.FEATURES}
-FUNCTIONS = {"apply", "push", "sweep", "write_views"}
+FUNCTIONS = {"apply", "probe", "push", "sweep", "write_views"}
 SERVICE = {"", "docs", "health", "openapi.json", "web"}
 COUNTING = {"lag", "quarantine"}
 SOCKETS = {"$connect", "$default", "$disconnect"}
@@ -57,7 +57,7 @@ def test_a_stage_with_one_feature_has_its_routes_and_functions_alone(name: str) 
     assert tops == ROOTS[name] | SERVICE | (COUNTING if feature.contribution else set())
     assert found["paths"] == found["routes"]
     assert set(found["sockets"]) == (SOCKETS if name == "chat" else set())
-    expected = FUNCTIONS & set(feature.functions) | ({"apply"} if feature.contribution else set())
+    expected = FUNCTIONS & set(feature.functions) | ({"apply", "probe"} if feature.contribution else set())
     assert FUNCTIONS & set(found["functions"]) == expected
     assert found["topics"] == sorted(feature.topics)
 
@@ -101,14 +101,23 @@ def functions(project: Path) -> dict[str, Any]:
 
 
 def test_a_stage_of_views_alone_has_four_functions_and_their_permissions(project: Path) -> None:
-    assert set(functions(project)) == {"api_handler", "identify", "apply", "write_views"}
+    assert set(functions(project)) == {"api_handler", "identify", "apply", "probe"}
     files = {path.name for path in (project / ".chalice").glob("policy-*-small.json")}
     assert files == {one["iam_policy_file"] for one in functions(project).values()}
     text = (project / ".chalice" / "policy-api-small.json").read_text()
     assert "gsi2" not in text
     assert "ConditionCheckItem" not in text
-    assert "hubbub-small-views" in text
-    mappings = event_sources.expect_mappings_on("small", "s", "q", "f", {"views"})
+    assert "hubbub-small-views" not in text, "it has no queue"
+    mappings = event_sources.expect_mappings_on(chalice_config.read_settings(project, "small"), "s", "q", "f")
+    assert [one.function for one in mappings] == ["hubbub-small-apply"]
+
+
+def test_a_stage_with_a_queue_has_its_function_its_mapping_and_the_permission_to_send(project: Path) -> None:
+    chalice_config.record_variables(project, "small", {"HUBBUB_QUEUE": "on"})
+    chalice_config.ensure_stage(project, "small")
+    assert set(functions(project)) == {"api_handler", "identify", "apply", "probe", "write_views"}
+    assert "hubbub-small-views" in (project / ".chalice" / "policy-api-small.json").read_text()
+    mappings = event_sources.expect_mappings_on(chalice_config.read_settings(project, "small"), "s", "q", "f")
     assert [one.function for one in mappings] == ["hubbub-small-apply", "hubbub-small-write_views"]
 
 
@@ -117,6 +126,7 @@ def test_a_feature_that_is_switched_on_later_gets_its_functions(project: Path) -
     chalice_config.ensure_stage(project, "small")
     assert {"push", "sweep", "websocket_message"} <= set(functions(project))
     enable(project, ",".join(FEATURES))
+    chalice_config.record_variables(project, "small", {"HUBBUB_QUEUE": "on"})
     chalice_config.ensure_stage(project, "small")
     for name, one in functions(project).items():
         text = (project / ".chalice" / one["iam_policy_file"]).read_text()
@@ -132,14 +142,14 @@ def test_dev_has_every_feature_because_it_is_the_pattern(project: Path) -> None:
 
 def test_the_packaged_stack_names_only_its_own_functions(project: Path) -> None:
     whole = yaml.safe_dump(package.merge_templates(project, "small"))
-    for name in ("Websocket", "Sweep:", "Push:", "FrameRate"):
+    for name in ("Websocket", "Sweep:", "Push:", "WriteViews:"):
         assert name not in whole, name
-    for name in ("Apply:", "WriteViews:", "APIHandler:", "Identify:"):
+    for name in ("Apply:", "Probe:", "APIHandler:", "Identify:"):
         assert name in whole, name
     enable(project, "chat")
     chat = package.merge_templates(project, "small")["Resources"]
     assert {"Push", "Sweep", "WebsocketMessage", "WebsocketAPIStage"} <= set(chat)
-    assert not {"Apply", "WriteViews"} & set(chat)
+    assert not {"Apply", "Probe", "WriteViews"} & set(chat)
 
 
 def test_every_function_with_a_condition_exists() -> None:

@@ -26,7 +26,7 @@ def run(work):
 
 def publish():
     middleware.count_batch(engine.Report())
-    metrics.publish("aggregates")
+    metrics.publish()
 
 work = (logs.logger, publish, connect)
 threads = [threading.Thread(target=run, args=(one,)) for one in work]

@@ -9,7 +9,11 @@ from typing import Any
 
 import yaml
 
+import app
+from chalicelib.telemetry.metrics import SMALL
 from local.engines.engine import Engine
+from ops.aws import chalice_config
+from ops.aws.template import read_template
 from tests.support.running import until
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +25,7 @@ ALARMS = {
 }
 # AWS's own metrics, by namespace.
 OF_AWS = {
+    "AWS/ApiGateway": {"Count", "Latency", "5XXError"},
     "AWS/Lambda": {"IteratorAge", "Errors", "Throttles"},
     "AWS/SQS": {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"},
     "AWS/DynamoDB": {
@@ -35,7 +40,7 @@ def ours() -> set[str]:
     code = "\n".join(path.read_text() for path in (ROOT / "chalicelib").rglob("*.py"))
     counted = re.findall(r"metrics\.count\((.*?)\)\n", code, re.DOTALL)
     names = set(re.findall(r"\b([A-Z][A-Za-z]+)=", "\n".join(counted)))
-    return names | {"Conflicts", "Throttles"}  # the code chooses one of these by the error
+    return names | {"Conflicts", "Throttles", "Unreachable"}  # the code chooses one of these by the error
 
 
 def functions() -> set[str]:
@@ -62,39 +67,35 @@ def test_every_alarm_is_on_a_metric_that_is_published() -> None:
             assert dimensions["FunctionName"] in functions()
 
 
-def throttles(metrics: list[tuple[str, dict[str, str]]]) -> set[tuple[str, str]]:
-    """Return each throttling metric with an alarm and its index, which is empty for the table."""
-    return {
-        (name, dimensions.get("GlobalSecondaryIndexName", ""))
-        for name, dimensions in metrics
-        if name.endswith("ThrottleEvents") and dimensions["TableName"] == "hubbub-${Stage}"
+def test_a_small_stage_has_the_five_alarms_that_are_worth_waking_for() -> None:
+    always = {
+        re.sub(r"hubbub-\$\{Stage\}-", "", one["Properties"]["AlarmName"]["Fn::Sub"])
+        for one in TEMPLATE.values()
+        if one["Type"] == "AWS::CloudWatch::Alarm" and "Condition" not in one
     }
+    assert always == {"server-errors", "stream-lag", "stream-failures", "quarantine", "throttles"}
+    assert {one["MetricName"] for one in ALARMS.values() if "Hubbub" in text(one["Namespace"])} <= SMALL
 
 
-def test_throttling_of_the_table_and_of_every_index_is_watched() -> None:
-    """DynamoDB counts an index's throttles under its own dimension, and not with the table's.
+def test_a_probe_that_does_not_run_is_an_alarm() -> None:
+    """A disabled or missing mapping publishes no IteratorAge, and missing data was fine: Amazon CloudWatch
+    User Guide, "Configuring how CloudWatch alarms treat missing data"."""
+    lag = ALARMS["stream-lag"]
+    assert lag["TreatMissingData"] == "breaching"
+    assert text(lag["Dimensions"][0]["Value"]) == "hubbub-${Stage}-probe"
+    others = {name for name, one in ALARMS.items() if one["TreatMissingData"] != "notBreaching"}
+    assert others == {"stream-lag"}
 
-    Source: Amazon DynamoDB Developer Guide, DynamoDB metrics and dimensions, GlobalSecondaryIndexName.
-    """
-    indexes = [one["IndexName"] for one in TEMPLATE["Table"]["Properties"]["GlobalSecondaryIndexes"]]
-    watched = {
-        (name, index) for name in ("WriteThrottleEvents", "ReadThrottleEvents") for index in ("", *indexes)
-    }
-    alarms = [
-        (str(one["MetricName"]), {part["Name"]: text(part["Value"]) for part in one["Dimensions"]})
-        for one in ALARMS.values()
-    ]
-    assert throttles(alarms) == watched
-    body = json.loads(TEMPLATE["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"])
-    rows = [
-        [part for part in metric if isinstance(part, str)]
-        for widget in body["widgets"]
-        for metric in widget["properties"]["metrics"]
-    ]
-    shown = [
-        (row[1], dict(zip(row[2::2], row[3::2], strict=True))) for row in rows if row[0] == "AWS/DynamoDB"
-    ]
-    assert throttles(shown) == watched
+
+def test_the_apis_of_two_stages_have_metrics_of_their_own() -> None:
+    """API Gateway's metrics have the API's name: API Gateway Developer Guide, metrics and dimensions."""
+    assert text(ALARMS["server-errors"]["Dimensions"][0]["Value"]) == "hubbub-${Stage}"
+    assert app.app.app_name == "hubbub-local"
+
+
+def test_a_percentile_of_few_requests_is_no_alarm() -> None:
+    """Amazon CloudWatch User Guide, "Percentile-based alarms and low data samples"."""
+    assert ALARMS["slow-answers"]["EvaluateLowSampleCountPercentile"] == "ignore"
 
 
 def test_the_dashboard_is_json_and_shows_metrics_that_are_published() -> None:
@@ -107,13 +108,16 @@ def test_the_dashboard_is_json_and_shows_metrics_that_are_published() -> None:
 
 
 def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(account: Engine) -> None:
+    functions = chalice_config.read(ROOT)["stages"]["dev"]["lambda_functions"]
     cloudformation, cloudwatch = account.client("cloudformation"), account.client("cloudwatch")
     cloudformation.create_stack(
         StackName="watched",
-        TemplateBody=(ROOT / ".chalice" / "resources.yaml").read_text(),
+        TemplateBody=json.dumps(read_template(functions)),
         Parameters=[
             {"ParameterKey": "Stage", "ParameterValue": "watched"},
             {"ParameterKey": "AlarmEmail", "ParameterValue": "operator@example.org"},
+            {"ParameterKey": "Size", "ParameterValue": "full"},
+            {"ParameterKey": "Queue", "ParameterValue": "on"},
         ],
     )
 
@@ -130,6 +134,8 @@ def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(account: E
         assert (told["Protocol"], told["Endpoint"]) == ("email", "operator@example.org")
         board = json.loads(cloudwatch.get_dashboard(DashboardName="hubbub-watched")["DashboardBody"])
         assert "hubbub-watched" in json.dumps(board)
+        [budget] = account.client("budgets").describe_budgets(AccountId="000000000000")["Budgets"]
+        assert (budget["BudgetName"], float(budget["BudgetLimit"]["Amount"])) == ("hubbub-watched", 5)
         assert "${" not in json.dumps(board)
     finally:
         cloudformation.delete_stack(StackName="watched")

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from local.engines.engine import Engine
 from ops import costs
 from ops.cli.main import main
+from ops.stage import ROOT
 from tests.support import units
 from tests.support.operations import UNITS
 
@@ -73,7 +74,7 @@ def test_a_million_views_cost_the_sum_of_their_units() -> None:
     views = lines(found, "views")
     assert views["write"] == pytest.approx(1e6 * each)
     assert views["request"] == 1e6
-    written = next(line for line in found["lines"] if line["what"] == "write")
+    written = next(line for line in found["lines"] if (line["feature"], line["what"]) == ("views", "write"))
     assert written["usd"] == pytest.approx(each * 0.625)
     assert found["usd"] == pytest.approx(sum(line["usd"] for line in found["lines"]))
     assert found["features"]["views"] < found["usd"] == pytest.approx(sum(found["features"].values()))
@@ -97,26 +98,56 @@ def test_each_feature_has_its_own_lines() -> None:
     assert "request" not in chat
 
 
-def test_an_idle_stage_pays_for_alarms_and_polling() -> None:
+def test_an_idle_stage_costs_nothing_but_its_probe() -> None:
+    """Its alarms, invocations and logs are within AWS's always-free tier: https://aws.amazon.com/free."""
     found = bill()
     assert set(found["features"]) == {"always"}
     always = lines(found, "always")
+    assert always["alarm"] == 5
+    assert not {"acl", "dashboard", "message", "metric", "rule"} & set(always)
+    assert always["invocation"] == 2 * 8_640 + 43_200  # the probe and its record, the sweep
+    assert found["usd"] < 1
+    free = bill("--free-tier")
+    assert set(lines(free, "always")) == {"write", "read"}
+    assert free["usd"] < 0.03
+    without = bill("--no-chat")
+    assert lines(without, "always")["invocation"] == 2 * 8_640
+
+
+def test_thirty_thousand_views_cost_what_the_readme_says() -> None:
+    usd = bill("--views", "30k", "--free-tier")["usd"]
+    readme = (ROOT / "README.md").read_text()
+    assert f"about USD {usd:.2f} for 30,000 views" in " ".join(readme.split())
+    assert costs.describe_idle(costs.Assumed()).startswith("at rest about USD 0.02 a month")
+
+
+def test_a_full_stage_and_a_queue_pay_for_alarms_metrics_and_polling() -> None:
+    always = lines(bill("--size", "full", "--queue"), "always")
     assert always["alarm"] > 10
-    assert always["invocation"] == 43_200
+    assert always["metric"] == 15
     assert always["message"] == 15 * 43_200  # an idle queue: five pollers, each 20 s a receive
-    assert (always["acl"], always["rule"]) == (1, 1)
-    assert 10 < found["usd"] < 25
+    assert (always["acl"], always["rule"], always["dashboard"]) == (1, 1, 1)
+    assert lines(bill("--queue"), "always")["alarm"] == 6
 
 
-def test_the_limit_of_addresses_costs_by_the_month_and_by_request_unless_it_is_switched_off() -> None:
-    limited, open_ = bill("--views", "1M"), bill("--views", "1M", "--no-address-limit")
-    requests = lines(limited, "views")["request"]
-    assert lines(limited, "views")["inspected"] == requests
-    prices = costs.load_prices()["prices"]
-    each = prices["inspected"]["usd"] / prices["inspected"]["per"]
-    assert limited["usd"] - open_["usd"] == pytest.approx(5 + 1 + requests * each)
-    assert not {"acl", "rule", "inspected"} & {line["what"] for line in open_["lines"]}
-    assert "inspected" not in lines(bill("--chats", "1k"), "chat")  # WAF does not inspect sockets
+def test_waf_costs_by_the_month_and_by_request() -> None:
+    full, small = bill("--views", "1M", "--size", "full"), bill("--views", "1M")
+    requests = lines(full, "views")["request"]
+    assert lines(full, "views")["inspected"] == requests
+    assert not {"acl", "rule", "inspected"} & {line["what"] for line in small["lines"]}
+    assert "inspected" not in lines(bill("--chats", "1k", "--size", "full"), "chat")  # not sockets
+
+
+def test_the_free_tier_is_taken_once_from_the_whole_bill() -> None:
+    used = ("--views", "1M", "--players", "10k")
+    paid, free = bill(*used), bill(*used, "--free-tier")
+    price = costs.load_prices()["prices"]["invocation"]
+
+    def invocations(found: Any) -> float:
+        return sum(float(line["amount"]) for line in found["lines"] if line["what"] == "invocation")
+
+    assert invocations(paid) - invocations(free) == pytest.approx(price["free"])
+    assert free["usd"] < paid["usd"]
 
 
 def test_a_view_is_paid_for_again_when_it_expires() -> None:

@@ -48,6 +48,8 @@ def test_policies_are_written_for_the_partition_that_is_deployed_to(
     project: Path, stage: str, partition: str
 ) -> None:
     """An ARN begins with its partition, and IAM refuses another's: IAM User Guide, ARNs; AWS in China."""
+    chalice_config.ensure_stage(project, stage)
+    chalice_config.record_variables(project, stage, {"HUBBUB_QUEUE": "on"})
     for before in ("aws-cn", partition, partition):  # from another partition, and again
         chalice_config.ensure_stage(project, stage)
         chalice_config.localize_policies(project, stage, before)

@@ -14,6 +14,7 @@ import boto3
 import click
 import pytest
 from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from chalicelib.settings import Settings
@@ -95,7 +96,8 @@ def test_chalice_forgets_the_mapping_that_was_deleted_and_nothing_else(deployed:
 
 def test_the_functions_have_the_names_that_chalice_gives_them(project: Path) -> None:
     names = deploy.list_functions(project, "dev")
-    assert {"hubbub-dev", "hubbub-dev-apply", "hubbub-dev-write_views"} <= set(names)
+    assert {"hubbub-dev", "hubbub-dev-apply", "hubbub-dev-probe"} <= set(names)
+    assert "hubbub-dev-write_views" not in names, "it has no queue"
     assert "hubbub-dev-api_handler" not in names
 
 
@@ -123,23 +125,28 @@ def test_a_stage_that_was_deployed_from_elsewhere_is_left_alone(project: Path) -
     deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
 
 
-@mock_aws
-def test_every_functions_logs_expire_whether_it_has_any_yet_or_not() -> None:
-    logs = boto3.client("logs")
-    logs.create_log_group(logGroupName="/aws/lambda/hubbub-dev")
-    logs.create_log_group(logGroupName="/aws/lambda/hubbub-dev-other")
-    names = ["hubbub-dev", "hubbub-dev-apply"]
-    assert list(deploy.set_log_retention(logs, names, 30)) == names
-    assert list(deploy.set_log_retention(logs, names, 30)) == []
-    assert list(deploy.set_log_retention(logs, names, 7)) == names
-    groups = {
-        one["logGroupName"]: one.get("retentionInDays") for one in logs.describe_log_groups()["logGroups"]
-    }
-    assert groups == {
-        "/aws/lambda/hubbub-dev": 7,
-        "/aws/lambda/hubbub-dev-apply": 7,
-        "/aws/lambda/hubbub-dev-other": None,
-    }
+def test_a_stage_lets_through_what_its_stack_says(deployed: Path) -> None:
+    """The operations and values of Amazon API Gateway's API reference, UpdateStage, of both versions."""
+    rest, sockets = boto3.client("apigateway"), boto3.client("apigatewayv2")
+    outputs = {"RequestRate": "20", "RequestBurst": "40", "FrameRate": "50"}
+    operations = [
+        {"op": "replace", "path": "/*/*/throttling/rateLimit", "value": "20"},
+        {"op": "replace", "path": "/*/*/throttling/burstLimit", "value": "40"},
+    ]
+    limits = {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 50}
+    with Stubber(rest) as one, Stubber(sockets) as other:
+        one.add_response(
+            "update_stage", {}, {"restApiId": "abc", "stageName": "api", "patchOperations": operations}
+        )
+        other.add_response(
+            "update_stage",
+            {"StageName": "api"},
+            {"ApiId": "def", "StageName": "api", "DefaultRouteSettings": limits},
+        )
+        clients = {"apigateway": rest, "apigatewayv2": sockets}
+        deploy.set_throttling(clients.__getitem__, deployed, "dev", outputs)
+        one.assert_no_pending_responses()
+        other.assert_no_pending_responses()
 
 
 @mock_aws
@@ -155,7 +162,7 @@ def test_a_table_without_deletion_protection_is_not_updated_before_it_is_deleted
     called = record_calls(dynamodb)
     make: Any = boto3.client
     clients = {"dynamodb": dynamodb}
-    deploy.delete_data(lambda name: clients.get(name) or make(name), "hubbub-dev", [], "", [])
+    deploy.delete_data(lambda name: clients.get(name) or make(name), "hubbub-dev", [], "")
     assert "DeleteTable" in called
     assert "UpdateTable" not in called
 
@@ -172,7 +179,7 @@ def test_a_table_that_has_its_options_is_not_given_them_again() -> None:
 @mock_aws
 def test_deleting_the_data_deletes_the_named_resources_and_is_idempotent() -> None:
     client: Any = boto3.client
-    dynamodb, sqs, logs = client("dynamodb"), client("sqs"), client("logs")
+    dynamodb, sqs = client("dynamodb"), client("sqs")
     for name in ("hubbub-dev", "hubbub-dev-eu"):
         dynamodb.create_table(
             TableName=name,
@@ -182,16 +189,10 @@ def test_deleting_the_data_deletes_the_named_resources_and_is_idempotent() -> No
             DeletionProtectionEnabled=True,
         )
         sqs.create_queue(QueueName=f"{name}-views-dead")
-        logs.create_log_group(logGroupName=f"/aws/lambda/{name}")
     for _ in range(2):
-        deploy.delete_data(
-            client, "hubbub-dev", ["hubbub-dev-views-dead"], "/hubbub/dev/secret", ["hubbub-dev"]
-        )
+        deploy.delete_data(client, "hubbub-dev", ["hubbub-dev-views-dead"], "/hubbub/dev/secret")
     assert dynamodb.list_tables()["TableNames"] == ["hubbub-dev-eu"]
     assert [url.rpartition("/")[2] for url in sqs.list_queues()["QueueUrls"]] == ["hubbub-dev-eu-views-dead"]
-    assert [one["logGroupName"] for one in logs.describe_log_groups()["logGroups"]] == [
-        "/aws/lambda/hubbub-dev-eu"
-    ]
     with pytest.raises(ClientError):
         sqs.get_queue_url(QueueName="hubbub-dev-views-dead")
 

@@ -26,7 +26,7 @@ def arrange(clients: Clients, wafv2: Any, stage: str, **parameters: str) -> None
             firewall.detach(wafv2, firewall.find_acl(clients.cloudformation, change.stack))
         return True
 
-    provision.provision(clients, stage, parameters, approve)
+    provision.provision(clients, stage, {"Size": "full", **parameters}, approve)
 
 
 def limits(wafv2: Any, resource: str) -> list[int]:

@@ -24,8 +24,9 @@ from samtranslator.translator.transform import transform
 
 from chalicelib import errors
 from local.rest import Rest
-from ops.aws import bundle, deploy
+from ops.aws import bundle, chalice_config, deploy
 from ops.aws import package as packages
+from ops.aws.template import read_template
 from ops.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -95,12 +96,22 @@ def template(package: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
+def queued(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Package a stage with a queue."""
+    out = tmp_path_factory.mktemp("queued")
+    packages.package(copied(tmp_path_factory.mktemp("project"), HUBBUB_QUEUE="on"), "dev", out)
+    return yaml.safe_load((out / "sam.yaml").read_text())
+
+
+@pytest.fixture(scope="session")
 def responses(template: Any) -> Any:
     return template["Resources"]["RestAPI"]["Properties"]["GatewayResponses"]
 
 
 def test_the_package_and_the_tables_template_are_valid(package: Path) -> None:
-    for file in (package, ROOT / ".chalice" / "resources.yaml"):
+    sent = package.with_name("resources.json")
+    sent.write_text(json.dumps(read_template(chalice_config.list_functions(ROOT, "dev"))))
+    for file in (package, sent):
         run(sys.executable, "-c", "from cfnlint.runner import main; main()", str(file), cwd=ROOT)
 
 
@@ -137,14 +148,28 @@ def test_api_gateways_responses_expose_the_same_headers_as_the_apps(template: An
         assert response["ResponseParameters"]["Headers"]["Access-Control-Expose-Headers"] == exposed
 
 
-def test_the_stages_are_throttled_by_parameters(template: Any) -> None:
-    resources, parameters = template["Resources"], template["Parameters"]
+def limit(name: str) -> dict[str, Any]:
+    """Return a limit in the template: that of a parameter, or by the size of the stage."""
+    by_size = {"Fn::FindInMap": ["Sizes", {"Ref": "Size"}, name]}
+    return {"Fn::If": [f"Own{name}", {"Ref": name}, by_size]}
+
+
+def test_the_stages_are_throttled_by_size_or_by_parameters(template: Any) -> None:
+    resources = template["Resources"]
     [setting] = resources["RestAPI"]["Properties"]["MethodSettings"]
     assert (setting["HttpMethod"], setting["ResourcePath"]) == ("*", "/*")
     sockets = resources["WebsocketAPIStage"]["Properties"]["DefaultRouteSettings"]
-    for limits in (setting, sockets):
-        for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit"):
-            assert parameters[limits[name]["Ref"]]["Default"] > 0
+    assert setting["ThrottlingRateLimit"] == limit("RequestRate")
+    assert setting["ThrottlingBurstLimit"] == limit("RequestBurst")
+    assert sockets == {
+        "ThrottlingRateLimit": limit("FrameRate"),
+        "ThrottlingBurstLimit": limit("FrameRate"),
+    }
+    assert template["Parameters"]["Size"]["Default"] == "small"
+    assert template["Mappings"]["Sizes"] == {
+        "small": {"RequestRate": 20, "RequestBurst": 40, "FrameRate": 50},
+        "full": {"RequestRate": 1000, "RequestBurst": 2000, "FrameRate": 1000},
+    }
 
 
 def test_each_api_has_one_stage_and_its_limits_apply_to_it(resources: dict[str, Any]) -> None:
@@ -159,15 +184,12 @@ def test_each_api_has_one_stage_and_its_limits_apply_to_it(resources: dict[str, 
     assert "StageName" not in made["Properties"]
     assert stage["Properties"]["DeploymentId"] == {"Ref": deployment}
     [setting] = stage["Properties"]["MethodSettings"]
-    assert setting["ThrottlingRateLimit"] == {"Ref": "RequestRate"}
-    assert setting["ThrottlingBurstLimit"] == {"Ref": "RequestBurst"}
+    assert setting["ThrottlingRateLimit"] == limit("RequestRate")
     [socket_stage] = of(resources, "AWS::ApiGatewayV2::Stage").values()
-    assert socket_stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "FrameRate"}
-    [limit] = of(resources, "AWS::WAFv2::WebACLAssociation").values()
-    assert limit["Properties"]["ResourceArn"]["Fn::Sub"].endswith(
-        f"/restapis/${{RestAPI}}/stages/${{{name}}}"
-    )
-    assert limit["Properties"]["WebACLArn"] == {"Fn::GetAtt": ["AddressLimits", "Arn"]}
+    assert socket_stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] == limit("FrameRate")
+    [waf] = of(resources, "AWS::WAFv2::WebACLAssociation").values()
+    assert waf["Properties"]["ResourceArn"]["Fn::Sub"].endswith(f"/restapis/${{RestAPI}}/stages/${{{name}}}")
+    assert waf["Properties"]["WebACLArn"] == {"Fn::GetAtt": ["AddressLimits", "Arn"]}
     assert list(of(resources, "AWS::WAFv2::WebACL")) == ["AddressLimits"]
 
 
@@ -211,10 +233,11 @@ def test_the_deployed_definition_depends_on_no_parameter(template: Any, resource
     assert body["x-amazon-apigateway-minimum-compression-size"] == 1400  # … and neither beside it
 
 
-def test_an_address_is_limited_unless_that_is_switched_off(template: Any) -> None:
+def test_the_addresses_of_a_full_stage_are_limited_unless_that_is_switched_off(template: Any) -> None:
     assert template["Parameters"]["AddressLimit"]["Default"] == 3000
     condition = "LimitsAddresses"
-    assert template["Conditions"][condition] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "AddressLimit"}, 0]}]}
+    switched_off = {"Fn::Not": [{"Fn::Equals": [{"Ref": "AddressLimit"}, 0]}]}
+    assert template["Conditions"][condition] == {"Fn::And": [{"Condition": "Full"}, switched_off]}
     waf = {n: one for n, one in template["Resources"].items() if one["Type"].startswith("AWS::WAFv2::")}
     assert {one["Type"] for one in waf.values()} == {"AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation"}
     assert all(one["Condition"] == condition for one in waf.values())
@@ -253,7 +276,7 @@ def test_a_template_that_is_too_large_for_a_request_is_sent_by_s3(document: Path
 
 def test_the_pipelines_template_does_need_s3_and_a_provision_does_not(package: Path) -> None:
     assert INLINE < package.stat().st_size < STORED
-    resources = yaml.safe_load((ROOT / ".chalice" / "resources.yaml").read_text())
+    resources = read_template(chalice_config.list_functions(ROOT, "dev"))
     assert len(json.dumps(resources, separators=(",", ":"))) < INLINE  # as ops/aws/cloudformation.py sends it
 
 
@@ -290,7 +313,8 @@ def test_a_packaged_stack_has_the_same_zip_as_a_deploy(tmp_path: Path) -> None:
     assert [name for name in names if name.startswith("chalicelib/api/__pycache__/auth.")]
 
 
-def test_no_message_and_no_record_is_lost_by_its_source(template: Any) -> None:
+def test_no_message_and_no_record_is_lost_by_its_source(queued: Any) -> None:
+    template = queued
     [queue] = template["Resources"]["WriteViews"]["Properties"]["Events"].values()
     assert queue["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert template["Resources"]["WriteViews"]["DependsOn"] == ["ViewsQueue"]
@@ -304,15 +328,53 @@ def test_no_message_and_no_record_is_lost_by_its_source(template: Any) -> None:
     assert "FunctionResponseTypes" not in stream["Properties"]
 
 
-def test_the_stack_has_everything_of_both_templates_and_is_for_one_stage(template: Any) -> None:
-    parts = [yaml.safe_load((ROOT / ".chalice" / name).read_text()) for name in packages.PARTS]
-    for section in ("Parameters", "Conditions", "Resources", "Outputs"):
+def test_the_stack_has_everything_of_both_templates_and_is_for_one_stage(template: Any, queued: Any) -> None:
+    parts = [
+        yaml.safe_load((ROOT / ".chalice" / name).read_text()) for name in ("resources.yaml", "gateway.yaml")
+    ]
+    for section in ("Conditions", "Resources", "Outputs"):
         names = [name for part in parts for name in part.get(section, ())]
         assert len(names) == len(set(names))
-        assert set(names) <= set(template[section])
+        assert set(names) <= set(queued[section]) | {"Queued", "WatchesWaiting"}
+    assert set(parts[0]["Parameters"]) - {"Queue"} == set(template["Parameters"])
     assert {"EndpointURL", "WebsocketConnectEndpointURL"} <= set(template["Outputs"])  # the pipeline's test
     assert template["Parameters"]["Stage"]["Default"] == "dev"
     assert template["Parameters"]["Stage"]["AllowedPattern"] == "^dev$"
+
+
+def test_a_stage_has_its_queue_only_if_it_is_asked_for(template: Any, queued: Any) -> None:
+    """A stack never changes between the two by a parameter, because its functions are packaged for one."""
+    assert set(queued["Resources"]) - set(template["Resources"]) == {
+        *("WriteViews", "WriteViewsRole", "WriteViewsLogs"),
+        *("ViewsQueue", "ViewsDeadLetters", "DeadViewsAlarm", "WaitingViewsAlarm"),
+    }
+    assert "Queue" not in queued["Parameters"]
+    api = queued["Resources"]["APIHandler"]["Properties"]["Environment"]["Variables"]
+    assert api["HUBBUB_QUEUE_URL"] == {"Ref": "ViewsQueue"}
+
+
+def test_every_function_knows_the_size_and_has_a_log_that_expires(template: Any) -> None:
+    """A log group that Lambda creates keeps its lines for ever: AWS Lambda Developer Guide, log groups."""
+    functions = {
+        name: one["Properties"]
+        for name, one in template["Resources"].items()
+        if one["Type"] == "AWS::Serverless::Function"
+    }
+    for properties in functions.values():
+        assert properties["Environment"]["Variables"]["HUBBUB_SIZE"] == {"Ref": "Size"}
+    groups = {
+        one["Properties"]["LogGroupName"]["Fn::Sub"]: one["Properties"]["RetentionInDays"]
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::Logs::LogGroup"
+    }
+    names = {one["FunctionName"]["Fn::Sub"] for one in functions.values()}
+    assert groups == {f"/aws/lambda/{name}": {"Ref": "LogDays"} for name in names}
+    assert template["Parameters"]["LogDays"]["Default"] == 30
+
+
+def test_no_role_may_create_a_log_group(package: Path) -> None:
+    """So a late invocation of a deleted stage leaves no log behind that never expires."""
+    assert "logs:CreateLogGroup" not in package.read_text()
 
 
 def test_the_functions_have_the_names_that_a_deploy_without_a_stack_gives_them(template: Any) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 import yaml
 
+from chalicelib.settings import Settings
 from local.engines.engine import ROOT, Engine
 from ops.aws import event_sources
 from ops.aws.event_sources import Drift, Mapping
@@ -26,7 +27,7 @@ def handler(event, context):
 def stage(cloud: Engine, clients: Clients) -> str:
     """A stage with its table, its queues and its two functions, and without a mapping."""
     name = f"t{uuid4().hex[:8]}"
-    provision(clients, name, {}, lambda *_: True)
+    provision(clients, name, {"Queue": "on"}, lambda *_: True)
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("app.py", FUNCTION)
@@ -39,6 +40,10 @@ def stage(cloud: Engine, clients: Clients) -> str:
             Code={"ZipFile": content.getvalue()},
         )
     return name
+
+
+def expect_mappings(clients: Clients, stage: str) -> list[Mapping]:
+    return event_sources.expect_mappings(clients, Settings(stage=stage, queue=True))
 
 
 def deploy(cloud: Engine, wanted: list[Mapping]) -> None:
@@ -60,7 +65,7 @@ def restart_stream(clients: Clients, stage: str) -> None:
 
 
 def test_the_expected_mappings_are_on_the_current_sources(clients: Clients, stage: str) -> None:
-    stream, push, queue = event_sources.expect_mappings(clients, stage)
+    stream, push, queue = expect_mappings(clients, stage)
     table = clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
     assert (stream.function, stream.source) == (f"hubbub-{stage}-apply", table["LatestStreamArn"])
     failures = stream.settings.pop("DestinationConfig")["OnFailure"]["Destination"]
@@ -79,7 +84,10 @@ def test_the_expected_mappings_are_on_the_current_sources(clients: Clients, stag
 
 
 def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
-    client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
+    client, wanted = (
+        cloud.client("lambda"),
+        expect_mappings(clients, stage),
+    )
     assert [one.problem for one in event_sources.find_drift(client, wanted)] == [
         f"no mapping on {one.source}" for one in wanted
     ]
@@ -96,7 +104,10 @@ def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) ->
 def test_a_setting_that_someone_has_changed_is_found_and_put_right(
     cloud: Engine, clients: Clients, stage: str
 ) -> None:
-    client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
+    client, wanted = (
+        cloud.client("lambda"),
+        expect_mappings(clients, stage),
+    )
     deploy(cloud, wanted)
     event_sources.configure(client, wanted)
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[0].function)["EventSourceMappings"]
@@ -108,7 +119,10 @@ def test_a_setting_that_someone_has_changed_is_found_and_put_right(
 
 
 def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients, stage: str) -> None:
-    client, wanted = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
+    client, wanted = (
+        cloud.client("lambda"),
+        expect_mappings(clients, stage),
+    )
     deploy(cloud, wanted)
     event_sources.configure(client, wanted)
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
@@ -120,11 +134,14 @@ def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients
 def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     cloud: Engine, clients: Clients, stage: str
 ) -> None:
-    client, before = cloud.client("lambda"), event_sources.expect_mappings(clients, stage)
+    client, before = (
+        cloud.client("lambda"),
+        expect_mappings(clients, stage),
+    )
     deploy(cloud, before)
     event_sources.configure(client, before)
     restart_stream(clients, stage)
-    wanted = event_sources.expect_mappings(clients, stage)
+    wanted = expect_mappings(clients, stage)
     assert wanted[0].source != before[0].source
     found = event_sources.find_drift(client, wanted)
     old, missing = found[::2], found[1::2]

@@ -20,15 +20,18 @@ import pytest
 from botocore.exceptions import ClientError
 
 import app
+from chalicelib.aggregates import lag
 from chalicelib.challenges import progress
 from chalicelib.chat import bans, connections, subscriptions
 from chalicelib.comments import comments
 from chalicelib.dynamo.items import Key
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import tree
+from chalicelib.settings import Settings
 from chalicelib.views import events
 from chalicelib.views.events import View
 from ops.aws import features
+from ops.aws.template import function_name
 from tests.support import permissions
 from tests.support.chatting import CONNECTED, DISCONNECTED, text, without_time
 from tests.support.contexts import new_context
@@ -38,17 +41,6 @@ from tests.support.records import record, scan
 
 FEATURES = tuple(one.name for one in app.FEATURES if one.is_named)
 FUNCTIONS = sorted(permissions.files())
-NAMES = {  # of each function at `chalice deploy`, and as a part of a stack that has the stage's name
-    "api_handler": ("hubbub-dev", "hubbub-dev-APIHandler"),
-    "identify": ("hubbub-dev-identify", "hubbub-dev-Identify"),
-    "apply": ("hubbub-dev-apply", "hubbub-dev-Apply"),
-    "push": ("hubbub-dev-push", "hubbub-dev-Push"),
-    "write_views": ("hubbub-dev-write_views", "hubbub-dev-WriteViews"),
-    "sweep": ("hubbub-dev-sweep", "hubbub-dev-Sweep"),
-    "websocket_connect": ("hubbub-dev-websocket_connect", "hubbub-dev-WebsocketConnect"),
-    "websocket_message": ("hubbub-dev-websocket_message", "hubbub-dev-WebsocketMessage"),
-    "websocket_disconnect": ("hubbub-dev-websocket_disconnect", "hubbub-dev-WebsocketDisconnect"),
-}
 STREAM = "arn:aws:dynamodb:*:*:table/hubbub-dev/stream/*"
 READS_STREAM = {
     Permission(f"dynamodb:{action}", STREAM)
@@ -74,12 +66,8 @@ PLATFORM = {
 
 def platform(function: str) -> set[Permission]:
     """Return the actions of Lambda on behalf of a function: logs (AWSLambdaBasicExecutionRole) and source."""
-    deployed, stacked = NAMES[function]
-    logs = {
-        Permission(f"logs:{action}", f"arn:aws:logs:*:*:log-group:/aws/lambda/{group}")
-        for action in ("CreateLogGroup", "CreateLogStream", "PutLogEvents")
-        for group in (f"{deployed}:*", f"{stacked}-*")
-    }
+    group = f"arn:aws:logs:*:*:log-group:/aws/lambda/{function_name('dev', function)}:*"
+    logs = {Permission(f"logs:{action}", group) for action in ("CreateLogStream", "PutLogEvents")}
     return logs | PLATFORM.get(function, set())
 
 
@@ -102,6 +90,7 @@ def tour(stage: DevStage) -> set[Seen]:
     return calls
 
 
+EVERYTHING = Settings(guests=True, queue=True)
 BY_FEATURE: dict[str, set[Seen]] = {}
 """The calls of each feature."""
 
@@ -111,8 +100,9 @@ def test_a_stage_with_one_feature_has_the_permissions_of_that_feature_alone(
     feature: str, tour: set[Seen]
 ) -> None:
     policy = json.loads(permissions.files()["api_handler"].read_text())
-    allowed = permissions.parse(features.restrict("api_handler", policy, {feature}))
-    seen = set().union(*(BY_FEATURE[one.name] for one in features.enabled({feature})))
+    settings = EVERYTHING._replace(features=frozenset({feature}))
+    allowed = permissions.parse(features.restrict("api_handler", policy, settings))
+    seen = set().union(*(BY_FEATURE.get(one.name, set()) for one in features.enabled(settings)))
     needed = {one.permission for one in seen if one.function == "api_handler"}
     assert [one for one in needed if not any(own.covers(one) for own in allowed)] == []
     idle = {own for own in allowed if not any(own.covers(one) for one in needed)}
@@ -121,7 +111,7 @@ def test_a_stage_with_one_feature_has_the_permissions_of_that_feature_alone(
 
 def test_a_stage_with_every_feature_has_the_whole_policy() -> None:
     policy = json.loads(permissions.files()["api_handler"].read_text())
-    assert features.restrict("api_handler", policy, set(FEATURES)) == policy
+    assert features.restrict("api_handler", policy, EVERYTHING) == policy
     actions = {action for one in policy["Statement"] if one["Sid"] == "Table" for action in one["Action"]}
     assert frozenset().union(*(one.actions for one in app.FEATURES)) == actions
 
@@ -433,6 +423,9 @@ def sign_in_as_guests(stage: DevStage) -> None:
 def look_at_the_service(stage: DevStage) -> None:
     """Read the lag and the quarantine."""
     stage.call("GET", "/quarantine", who="admin")
+    with mock.patch.object(lag, "LATE", 2), pytest.raises(lag.SumsAreLate):  # the stream waits for the call
+        stage.probe()
+    stage.settle()
     stage.call("GET", "/lag", who="admin")
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,10 +78,10 @@ def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
     return template
 
 
-def put_together(clients: Clients, stage: str, template: dict[str, Any]) -> None:
+def put_together(clients: Clients, stage: str, template: dict[str, Any], **parameters: str) -> None:
     """Create a stack from a template, as an older version of the command did."""
     change = cloudformation.create_change_set(
-        clients.cloudformation, provisioning.stack_name(stage), template, {"Stage": stage}
+        clients.cloudformation, provisioning.stack_name(stage), template, {"Stage": stage, **parameters}
     )
     assert change
     cloudformation.execute(clients.cloudformation, change)
@@ -107,13 +108,50 @@ def agrees_with_the_template(clients: Clients, stage: str) -> None:
     assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
     backups = clients.dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
     assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
-    assert find_resources(clients, stage).stream_arn == made["LatestStreamArn"]
+    assert find_resources(clients, stage, has_queue=False).stream_arn == made["LatestStreamArn"]
+
+
+def test_a_small_stage_without_a_queue_has_nothing_that_costs_at_rest(clients: Clients, stage: str) -> None:
+    """What CloudWatch, WAF and SQS bill by the month is left out, up to five alarms, of which ten are free.
+
+    Source: Amazon CloudWatch pricing, free tier; AWS WAF pricing; Amazon SQS pricing (an idle queue has no
+    requests unless Lambda polls it).
+    """
+    functions = ("api_handler", "identify", "apply", "probe", "push", "sweep")
+    provision(clients, stage, {}, Shown(), functions)
+    made = {one["LogicalResourceId"]: one["ResourceType"] for one in resources_of(clients, stage)}
+    kinds = Counter(made.values())
+    assert kinds.pop("AWS::CloudWatch::Alarm") == 5
+    assert kinds.pop("AWS::Logs::LogGroup") == len(functions)
+    assert kinds == {"AWS::DynamoDB::Table": 1, "AWS::SQS::Queue": 1}
+    assert "StreamFailures" in made
+    assert table_of(clients, stage)["OnDemandThroughput"]["MaxWriteRequestUnits"] == 200
+
+
+def test_a_full_stage_has_a_web_acl_a_dashboard_and_no_ceiling(clients: Clients, stage: str) -> None:
+    provision(clients, stage, {"Size": "full", "Queue": "on"}, Shown(), ("identify", "push", "sweep"))
+    kinds = Counter(one["ResourceType"] for one in resources_of(clients, stage))
+    assert kinds["AWS::WAFv2::WebACL"] == kinds["AWS::CloudWatch::Dashboard"] == 1
+    assert kinds["AWS::CloudWatch::Alarm"] > 5
+    assert kinds["AWS::SQS::Queue"] == 3
+    assert not table_of(clients, stage).get("OnDemandThroughput")
+    provision(clients, stage, {"MaxWriteUnits": "5000"}, Shown(), ("identify", "push", "sweep"))
+    assert int(table_of(clients, stage)["OnDemandThroughput"]["MaxWriteRequestUnits"]) == 5000
+
+
+def resources_of(clients: Clients, stage: str) -> list[Any]:
+    client: Any = clients.cloudformation
+    return list(client.describe_stack_resources(StackName=provisioning.stack_name(stage))["StackResources"])
+
+
+def table_of(clients: Clients, stage: str) -> Any:
+    return clients.dynamodb.describe_table(TableName=f"hubbub-{stage}")["Table"]
 
 
 def test_one_change_set_creates_everything_and_a_second_run_has_none(clients: Clients, stage: str) -> None:
     [(kind, why, changes)] = run(clients, stage)
     assert (kind, why) == ("CREATE", EVERYTHING)
-    assert {"Table", "ViewsQueue", "ViewsDeadLetters", "StreamFailures"} <= set(changes)
+    assert {"Table", "StreamFailures"} <= set(changes)
     assert set(changes.values()) == {"Add"}
     agrees_with_the_template(clients, stage)
     assert run(clients, stage) == []
@@ -135,7 +173,7 @@ def test_an_older_stack_gets_its_indexes_one_at_a_time_and_keeps_its_items(
 
 def test_resources_that_an_older_stack_lacks_are_added(clients: Clients, stage: str) -> None:
     template = older(["gsi1", "gsi2"])
-    del template["Resources"]["StreamFailures"], template["Outputs"]["StreamFailuresName"]
+    del template["Resources"]["StreamFailures"]
     put_together(clients, stage, template)
     [(_, _, changes)] = run(clients, stage)
     assert changes["StreamFailures"] == "Add"
@@ -153,13 +191,13 @@ def test_a_change_set_that_is_declined_changes_nothing(clients: Clients, stage: 
 def test_a_table_without_a_stack_is_taken_over_with_its_data(
     clients: Clients, stage: str, indexes: list[str]
 ) -> None:
-    put_together(clients, stage, older(indexes))
+    put_together(clients, stage, older(indexes), Queue="on")
     put(clients, stage)
     cloudformation.delete(clients.cloudformation, provisioning.stack_name(stage))
     assert holds_its_item(clients, stage)
     shown = run(clients, stage)
     assert shown[0][0] == "IMPORT"
-    assert shown[0][2] == {"Table": "Import", "ViewsDeadLetters": "Import"}
+    assert shown[0][2] == {"Table": "Import", "ViewsQueue": "Import", "ViewsDeadLetters": "Import"}
     assert {kind for kind, _, _ in shown[1:]} == {"UPDATE"}
     agrees_with_the_template(clients, stage)
     assert holds_its_item(clients, stage)
@@ -293,7 +331,8 @@ def command(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     )
     monkeypatch.setattr("ops.stage.ROOT", tmp_path)
     monkeypatch.setenv("HUBBUB_ENDPOINT", cloud.endpoint)
-    monkeypatch.delenv("HUBBUB_TABLE", raising=False)
+    for name in ("HUBBUB_TABLE", "HUBBUB_QUEUE"):
+        monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: str, **options: Any) -> Result:
         before = dict(os.environ)
@@ -314,9 +353,9 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     assert "Table                   AWS::DynamoDB::Table" in first.output
     config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
     mine, dev = config["stages"][stage], config["stages"]["dev"]
-    found = find_resources(clients, stage)
-    recorded = {"HUBBUB_TABLE": found.table, "HUBBUB_STREAM_ARN": found.stream_arn}
-    recorded |= {"HUBBUB_QUEUE_NAME": found.queue_name, "HUBBUB_QUEUE_URL": found.queue_url}
+    found = find_resources(clients, stage, has_queue=True)
+    recorded = {"HUBBUB_QUEUE": "on", "HUBBUB_QUEUE_URL": found.queue_url}
+    recorded |= {"HUBBUB_STREAM_ARN": found.stream_arn, "HUBBUB_SIZE": "small"}
     assert recorded.items() <= mine["environment_variables"].items()
     assert mine["environment_variables"]["HUBBUB_STAGE"] == stage
     assert set(mine["lambda_functions"]) == set(dev["lambda_functions"])
@@ -328,7 +367,7 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     again = command("--stage", stage)
     assert (again.exit_code, again.output.splitlines()[-1]) == (0, f"hubbub-{stage}-resources: no changes")
     assert (tmp_path / ".chalice" / "config.json").read_text() == written
-    assert command("--stage", stage, "--no-queue").exit_code == 0
+    assert command("--stage", stage, "--no-queue", "--yes").exit_code == 0
     config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
     assert "HUBBUB_QUEUE_URL" not in config["stages"][stage]["environment_variables"]
 

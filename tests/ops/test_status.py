@@ -122,7 +122,7 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     queue = create_queue(account.client("sqs"), "dev", "deployed-views")
     made_here = []
     with table_on(account) as made:
-        settings = Settings(stage="deployed", table=made.name, queue_name=queue.name)
+        settings = Settings(stage="deployed", table=made.name, queue_name=queue.name, queue=True)
         problems = looked(settings, account, None)["problems"]
         assert [one.partition(" on ")[0] for one in problems] == [
             "hubbub-deployed-apply: no mapping",

@@ -122,11 +122,18 @@ class DevStage:
         self.wire.open.discard(id)
 
     def sweep(self) -> None:
-        event = dict.fromkeys(("id", "account", "region", "time", "source", "detail-type"), "")
-        app.sweep(event | {"version": "0", "resources": [], "detail": {}}, None)
+        app.sweep(SCHEDULED, None)
+
+    def probe(self) -> None:
+        app.probe(SCHEDULED, None)
 
     def _context(self, id: str, **more: Any) -> dict[str, Any]:
         return request(id) | {"apiId": "abcdef1234", "stage": "api"} | more
+
+
+SCHEDULED: dict[str, Any] = dict.fromkeys(
+    ("id", "account", "region", "time", "source", "detail-type", "version"), ""
+) | {"resources": [], "detail": {}}
 
 
 @contextmanager
@@ -141,7 +148,7 @@ def dev_stage() -> Iterator[DevStage]:
         table = create_table(engine.client("dynamodb"), "dev")
         queue = create_queue(engine.client("sqs"), "dev")
         made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org", "HUBBUB_LEADERS_MIN": "1"}
-        settings = read(read_variables("dev") | made)
+        settings = read(read_variables("dev") | made | {"HUBBUB_QUEUE": "on"})
         provision.create_secret(engine.client("ssm"), settings.secret_parameter)
         enforce(engine)
         streams = engine.client("dynamodbstreams")

@@ -19,7 +19,6 @@ from chalicelib.errors import Busy
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs, metrics
 from chalicelib.views import events as views
-from chalicelib.views import queries as view_queries
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from tests.support import operations
@@ -33,40 +32,49 @@ from tests.views.test_views import PAGE
 def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Metrics as a deployed function prints them, without those of other tests."""
     monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
-    metrics.publish("before")
+    use_size(monkeypatch, is_full=True)
+    metrics.publish()
     yield
-    metrics.publish("after")
+    metrics.publish()
+
+
+def use_size(monkeypatch: pytest.MonkeyPatch, *, is_full: bool) -> None:
+    stage = app.stage._replace(is_full=is_full)
+    monkeypatch.setattr(metrics, "current", lambda: stage)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    return [line for line in printed if "_aws" in line and line["service"] != "before"]
+    return [line for line in printed if "_aws" in line]
 
 
-def test_a_request_is_measured(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_have_one_value_of_one_dimension(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each value is a metric that CloudWatch bills: Amazon CloudWatch pricing, custom metrics."""
     capsys.readouterr()
     site.get(f"/views?url={PAGE}")
+    assert lines(capsys) == [], "API Gateway counts requests, and measures them, free of charge"
+    assert site.post({"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": "c"})[0] == 202
     [line] = lines(capsys)
     [directive] = line["_aws"]["CloudWatchMetrics"]
     assert directive["Namespace"] == "Hubbub/local"
     assert directive["Dimensions"] == [["service"]]
-    assert {one["Name"]: one["Unit"] for one in directive["Metrics"]} == {
-        "Latency": "Milliseconds",
-        "ServerErrors": "Count",
-    }
-    assert (line["service"], line["ServerErrors"]) == ("api", [0.0])
-    assert line["Latency"][0] > 0
+    assert (line["service"], line["ViewsAccepted"]) == ("hubbub", [1.0])
     assert PAGE not in json.dumps(line)
 
 
-def test_a_server_error_is_counted_and_a_client_error_is_not(
+def test_a_small_stage_publishes_few_metrics_and_only_what_is_not_zero(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    use_size(monkeypatch, is_full=False)
+    assert len(metrics.SMALL) <= 5
     capsys.readouterr()
-    assert site.call("GET", "/views")[0] == 400
-    monkeypatch.setattr(view_queries, "count_views", lambda *_: 1 // 0)
-    assert site.call("GET", f"/views?url={PAGE}")[0] == 500
-    assert [line["ServerErrors"] for line in lines(capsys)] == [[0.0], [1.0]]
+    assert site.post({"url": PAGE, "time": datetime.now(UTC).isoformat(), "clientId": "c"})[0] == 202
+    app.apply({"Records": []}, None)
+    assert lines(capsys) == []
+    app.apply({"Records": [record(None, {"pk": "PLAYER#p", "sk": "BOARD#b#1", "score": "many"})]}, None)
+    [line] = lines(capsys)
+    assert line["Quarantined"] == [1.0]
+    assert [one["Name"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["Quarantined"]
 
 
 def test_accepted_and_applied_views_are_counted(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,10 +86,7 @@ def test_accepted_and_applied_views_are_counted(site: Site, capsys: pytest.Captu
     broken = {"pk": "PLAYER#p", "sk": "BOARD#b#1", "score": "many"}
     app.apply({"Records": [record(None, broken)]}, None)
     [line] = lines(capsys)
-    assert (line["service"], line["Quarantined"], line["Applied"]) == ("aggregates", [1.0], [0.0])
-    assert {one["Name"]: one["Unit"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]}[
-        "Lag"
-    ] == "Seconds"
+    assert (line["Quarantined"], line["Applied"]) == ([1.0], [0.0])
 
 
 def test_a_failed_attempt_is_counted_by_its_cause(
@@ -109,10 +114,10 @@ def test_a_failed_attempt_is_counted_by_its_cause(
 
 
 def test_an_invocation_that_counts_nothing_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    metrics.publish("chat")
+    metrics.publish()
     assert lines(capsys) == []
     metrics.count(Pairs=1)
-    metrics.publish("chat")
+    metrics.publish()
     assert [line["Pairs"] for line in lines(capsys)] == [[1.0]]
 
 
