@@ -117,7 +117,7 @@ def estimate_bill(uses: list[Use], assumed: Assumed) -> list[Line]:
 
 
 def _count_idle(assumed: Assumed) -> dict[str, float]:
-    """Return the amounts of a stage that nobody uses: its probe, alarms, and what a full stage has besides."""
+    """Return the amounts of a stage that nobody uses: its probe, alarms, and what a full stage adds."""
     amounts = {what: PROBES * amount for what, amount in PROBE.items()}
     amounts["log"] = 2 * PROBES * LOG_BYTES / GB
     if assumed.chat:
@@ -134,10 +134,10 @@ def _count_idle(assumed: Assumed) -> dict[str, float]:
 
 def describe_idle(assumed: Assumed) -> str:
     """Return the price of a stage that nobody uses as a sentence."""
-    usd = [
-        sum(line.usd for line in estimate_bill([], assumed._replace(free_tier=free)))
-        for free in (True, False)
-    ]
+    free, full = (
+        sum(line.usd for line in estimate_bill([], assumed._replace(free_tier=is_free)))
+        for is_free in (True, False)
+    )
     return f"at rest about USD {free:.2f} a month, and {full:.2f} without AWS's always-free tier"
 
 

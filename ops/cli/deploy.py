@@ -282,8 +282,14 @@ def _provision(
     if settings.queue:
         parameters["Queue"] = "on"
 
+    functions = chalice_config.list_functions(ROOT, stage)
+
     def approve(change: ChangeSet, why: str) -> bool:
         _show(change, why)
+        if change.kind == "CREATE":
+            is_full = parameters.get("Size") == "full"
+            assumed = costs.Assumed(is_full=is_full, queue=settings.queue, chat="sweep" in functions)
+            click.echo(f"{stage}: {costs.describe_idle(assumed)}")
         if not dry_run and not (yes or click.confirm("Execute it?")):
             raise click.Abort
         if not dry_run and firewall.removes(change):
@@ -291,11 +297,6 @@ def _provision(
             firewall.detach(settings_client(settings)("wafv2"), acl)
         return not dry_run
 
-    functions = chalice_config.list_functions(ROOT, stage)
-    if cloudformation.find_stack(clients.cloudformation, work.stack_name(stage)) is None:
-        is_full = parameters.get("Size") == "full"
-        assumed = costs.Assumed(is_full=is_full, queue=settings.queue, chat="sweep" in functions)
-        click.echo(f"{stage}: {costs.describe_idle(assumed)}")
     if not work.provision(clients, stage, parameters, approve, functions):
         click.echo(f"{work.stack_name(stage)}: no changes")
     if dry_run:
