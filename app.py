@@ -771,7 +771,13 @@ def get_page() -> Response[str]:
 def get_page_config() -> schemas.PageConfig:
     """Return the configuration of the page."""
     sign_in = schemas.PageSignIn(**stage.sign_in._asdict()) if stage.sign_in else None
-    return schemas.PageConfig(stage=stage.stage, socket=stage.socket, guests=stage.guests, sign_in=sign_in)
+    return schemas.PageConfig(
+        stage=stage.stage,
+        socket=stage.socket,
+        guests=stage.guests,
+        sites=stage.named_sites(),
+        sign_in=sign_in,
+    )
 
 
 @router.route("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))

@@ -91,6 +91,11 @@ class Settings(NamedTuple):
             not page or page == path or (path[-1] == "*" and page.startswith(path[:-1])) for path in paths
         )
 
+    def named_sites(self) -> list[str]:
+        """Return the hosts that the lists of sites and pages name, without patterns."""
+        hosts = self.sites | {host for host, _ in self.pages}
+        return sorted(host for host in hosts if not host.startswith("*"))
+
     def client_options(self) -> dict[str, Any]:
         """Return the options of an SDK client of this stage, which are empty on AWS itself.
 

@@ -1,4 +1,4 @@
-"""The call of a local run that fills the demo data, for its page.
+"""The calls of a local run for its own pages: filling the demo data, and listing the sites that have views.
 
 A process on this machine can use the engine and its data anyway. A request of a page must be of this server's
 own page, unlike other requests to REST (origins.py), and JSON, which no HTML form can send.
@@ -6,7 +6,7 @@ own page, unlike other requests to REST (origins.py), and JSON, which no HTML fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from local.demo import Demo
@@ -14,12 +14,12 @@ from local.origins import refusal
 
 
 class PageApi:
-    """Serves `POST /local/demo`."""
+    """Serves `POST /local/demo` and `POST /local/sites`. `list_sites` returns the sites, largest first."""
 
     PATH = "/local/"
 
-    def __init__(self, demo: Demo) -> None:
-        self._demo = demo
+    def __init__(self, demo: Demo, list_sites: Callable[[], list[str]]) -> None:
+        self._demo, self._list_sites = demo, list_sites
 
     def respond(self, path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the status and the body of the response."""
@@ -29,6 +29,8 @@ class PageApi:
             return 400, _error("BadRequest", "`Content-Type` must be application/json")
         if path == "/local/demo":
             return 202, {"started": self._demo.start()}
+        if path == "/local/sites":
+            return 200, {"sites": self._list_sites()}
         return 404, _error("NotFound", "There is no such path.")
 
 

@@ -12,10 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from chalicelib.api import auth
+from chalicelib.api import auth, listing
+from chalicelib.context import Context
 from chalicelib.dynamo.table import connect
 from chalicelib.settings import Settings
 from chalicelib.views import queue as queue_of_views
+from chalicelib.views import site_queries
 from local import event_sources
 from local.demo import Demo
 from local.engines.engine import Engine
@@ -101,7 +103,7 @@ def serve(
     # 4. Start REST, and the WebSocket gateway whose posts stay in this process.
     rest = Rest(app.app, port, prefix, settings.origins)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
-    rest.serve_page_api(PageApi(demo))
+    rest.serve_page_api(PageApi(demo, lambda: _list_sites(app.new_context())))
     gateway = Gateway(app.app, socket_port, origins=settings.origins)
     app.app.websocket_api.session = gateway.session()
     gateway.start()
@@ -179,6 +181,11 @@ def _load_stage(engine: Engine) -> Settings:
         del os.environ[name]  # no credentials, profile or proxy of the user
     os.environ["HUBBUB_ENDPOINT"] = engine.endpoint
     return load("local")
+
+
+def _list_sites(context: Context) -> list[str]:
+    """Return the sites that have views, largest first."""
+    return [listed.site for listed in site_queries.list_sites(context, listing.ListQuery()).items]
 
 
 def _report(addresses: dict[str, str], word: str) -> None:

@@ -137,6 +137,7 @@ class PageConfig(Schema):
             "stage": "local",
             "socket": "ws://127.0.0.1:8001",
             "guests": True,
+            "sites": ["example.org"],
             "signIn": None,
         }
     }
@@ -144,6 +145,9 @@ class PageConfig(Schema):
     stage: Annotated[str, Meta(description="The name of the stage")]
     socket: Annotated[str, Meta(description="The WebSocket address of the stage; empty when it is unknown")]
     guests: Annotated[bool, Meta(description="Whether visitors can sign in as guests")]
+    sites: Annotated[
+        list[str], Meta(description="The hosts in HUBBUB_SITES, without those that stand for several")
+    ]
     sign_in: Annotated[PageSignIn, Meta(description="Null: the admin page takes a pasted token")] | None
 
 

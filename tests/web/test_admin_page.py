@@ -78,7 +78,7 @@ def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: 
     ("sub", "said"),
     [
         ("", "This token is invalid or has expired. Please sign in again."),
-        ("me", "This token does not have the scope admin."),
+        ("me", "This token lacks the admin scope."),
     ],
 )
 def test_a_refused_token_is_forgotten_with_a_reason(
@@ -101,7 +101,7 @@ def test_no_link_makes_the_page_send_the_token_to_another_address(browser: Brows
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{product.page}web/admin.html?api=http://evil.example/#http://evil.example/")
         sign_in(page, token(product, "admin-1", "admin"))
-        card(page, "Stream").get_by_text("from a write until it is aggregated").wait_for()
+        card(page, "Stream").get_by_text("write-to-count delay", exact=True).wait_for()
     assert len(asked) > 10
     assert [url for url in asked if not url.startswith(product.page)] == []
 
@@ -126,7 +126,7 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
         comments.get_by_role("button", name="Hide").click()
         comments.get_by_role("button", name="Show again").wait_for()
         comments.get_by_role("button", name="Delete").click()
-        comments.get_by_role("button", name="Really delete?").click()
+        comments.get_by_role("button", name="Delete? Press again.").click()
         comments.wait_for(state="detached")
         page.get_by_label("Visible").check(force=True)
         comments.nth(1).wait_for()
@@ -145,13 +145,13 @@ def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, produc
     ]
     put(product, *reported)
     with admin_page(browser, product) as page:
-        reports = card(page, "Reports of chat partners").get_by_role("article")
+        reports = card(page, "Chat reports").get_by_role("article")
         reports.nth(19).wait_for()
         assert "reason 20" in reports.first.inner_text()
         assert f"a90b: {EVIL}" in reports.first.inner_text()
         assert "not verified" not in reports.first.inner_text()
         assert "not verified" in reports.nth(1).inner_text()
-        card(page, "Reports of chat partners").get_by_role("button", name="More").click()
+        card(page, "Chat reports").get_by_role("button", name="More").click()
         reports.nth(20).wait_for()
         assert "reason 0" in reports.last.inner_text()
 
@@ -188,12 +188,12 @@ def test_a_report_is_dismissed_and_another_one_bans(browser: Browser, product: R
         page.route("**/chat/reports/*", act)
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, token(product, "admin-1", "admin"))
-        reports = card(page, "Reports of chat partners").get_by_role("article")
+        reports = card(page, "Chat reports").get_by_role("article")
         reports.filter(has_text="first").get_by_role("button", name="Dismiss").click()
         reports.filter(has_text="first").wait_for(state="detached")
         reports.get_by_label("Length of the ban").select_option("7 days")
         reports.get_by_role("button", name="Ban").click()
-        reports.get_by_role("button", name="Really ban?").click()
+        reports.get_by_role("button", name="Ban? Press again.").click()
         reports.wait_for(state="detached")
     assert done == [("first", {"action": "dismiss"}), ("second", {"action": "ban", "hours": 168})]
 
@@ -229,7 +229,7 @@ def test_it_shows_the_lag_and_the_quarantine(browser: Browser, product: Run) -> 
     with admin_page(browser, product) as page:
         stream = card(page, "Stream")
         stream.get_by_text("The quarantine is empty.").wait_for()
-        stream.get_by_text("from a write until it is aggregated").wait_for()
+        stream.get_by_text("write-to-count delay", exact=True).wait_for()
         assert stream.locator("#behind").inner_text().endswith((" ms", " s"))
         now = int(datetime.now(UTC).timestamp())
         put(product, quarantine.build_item(os.urandom(12), now, poison, now))
@@ -287,11 +287,11 @@ def test_a_board_has_a_page_with_its_players(browser: Browser, product: Run) -> 
         players.get_by_role("button", name="Find").click()
         row = rows.filter(has=page.get_by_title("p3", exact=True))
         row.get_by_role("button", name="Remove").click()
-        row.get_by_role("button", name="Really remove?").click()
+        row.get_by_role("button", name="Remove? Press again.").click()
         row.wait_for(state="detached")
         assert product.call("GET", "/leaderboards/hop/players/p3")[0] == 404
         players.get_by_role("button", name="End season 1").click()
-        players.get_by_role("button", name="Really end season 1?").click()
+        players.get_by_role("button", name="End season 1? Press again.").click()
         players.get_by_text("0 players · season 2").wait_for()
 
 

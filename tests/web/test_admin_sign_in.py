@@ -77,7 +77,7 @@ def test_an_admin_of_the_provider_signs_in(page: Page) -> None:
 def test_a_user_of_the_provider_is_no_admin(page: Page, provider: Provider) -> None:
     provider.claims["cognito:groups"] = ["readers"]
     sign_in(page)
-    page.locator("#notice").get_by_text("This token does not have the scope admin.").wait_for()
+    page.locator("#notice").get_by_text("This token lacks the admin scope.").wait_for()
     page.get_by_role("button", name="Sign in with your account").wait_for()
 
 

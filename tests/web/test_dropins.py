@@ -813,7 +813,7 @@ def test_a_leaderboard_can_be_empty_or_missing(browser: Browser, product: Run, s
     with open_page(browser, "about:blank") as page:
         page.goto(shop.publish("/page", leaderboard(product, "new", player="me")))
         page.get_by_text("No scores yet.").wait_for()
-        page.get_by_text("You have no score yet.").wait_for()
+        page.get_by_text("You do not have a score yet.").wait_for()
         page.evaluate("document.querySelector('hubbub-leaderboard').setAttribute('board', 'none')")
         page.locator("hubbub-leaderboard[data-state=error] [part=state]:has-text('none')").wait_for()
         assert visible(page, "hubbub-leaderboard") == ["state"], "it shows nothing of the leaderboard before"
@@ -957,7 +957,7 @@ def test_too_many_guesses_are_refused_until_the_pause_is_over(
         page.get_by_text("No answers found yet.").wait_for()
         page.route("**/paths", lambda route: route.fulfill(status=429, json=slow, headers=headers))
         guess(page, "elm")
-        page.get_by_text("That was too fast. Please wait a moment.").wait_for()
+        page.get_by_text("You are going too fast. Please wait a moment.").wait_for()
         assert page.get_by_role("button", name="Wait …").get_attribute("aria-disabled") == "true"
         page.unroute("**/paths")
         page.clock.run_for(61_000)
@@ -1081,7 +1081,7 @@ def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
         other.locator("[part~=theirs]", has_text="before").wait_for()
         one.reload()
         for page in (one, other):
-            page.get_by_text("You are connected with the same stranger again.").wait_for()
+            page.get_by_text("You are back with the same stranger.").wait_for()
         assert other.locator("[part~=theirs]").count() == 1, "it is the same conversation"
         say(one, "back again")
         other.locator("[part~=theirs]", has_text="back again").wait_for()
@@ -1161,7 +1161,7 @@ def test_a_stage_without_sockets_has_no_chat(browser: Browser, product: Run, sho
         page.route("**/web/config.json", lambda route: route.fulfill(json=config, headers=allowed))
         page.get_by_role("button", name="Start chatting").click()
         page.locator("hubbub-chat[data-state=error]").get_by_text(
-            "There is no chat here at the moment."
+            "Chat is not available right now."
         ).wait_for()
         page.unroute("**/web/config.json")
         page.get_by_role("button", name="Start chatting").click()
@@ -1208,6 +1208,18 @@ def test_a_guest_has_one_name_in_all_widgets_and_can_change_it(
         assert mine.get_by_role("button", name="Edit").is_visible(), "the comment is still the guest's own"
     listed = product.call("GET", f"/products/{item}/comments")[1]["items"]
     assert [one["name"] for one in listed if one["id"] != other] == [name.strip()]
+
+
+def test_a_widget_that_comes_later_has_the_name_that_the_visitor_has_typed(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    from playwright.sync_api import expect
+
+    hunt(product, "later")
+    with open_page(browser, shop.publish("/page", together(product, "later"))) as page:
+        page.locator("hubbub-comments").get_by_label("Your name").first.fill("Bo")
+        page.evaluate("document.body.append(document.querySelector('hubbub-challenge').cloneNode())")
+        expect(page.locator("hubbub-challenge").nth(1).get_by_label("Your name")).to_have_value("Bo")
 
 
 def together(product: Run, name: str) -> Any:

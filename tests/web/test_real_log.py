@@ -22,7 +22,7 @@ from tests.support.pages import (
 from tests.support.running import Run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.long
 
@@ -87,7 +87,7 @@ def test_a_page_is_compared_with_the_period_before(browser: Browser, product: Ru
     assert 0 < before < now
     with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}") as page:
         page.wait_for_selector(f"#total-views dd:has-text('{now}')")
-        assert f"{before} before" in page.inner_text("#total-views")
+        assert f"vs {before}" in page.inner_text("#total-views")
         assert f"+{round(100 * (now - before) / before)}%" in page.inner_text("#total-views")
         assert f"{now} views, " in page.inner_text("#summary")
         assert "19 May 2015 – 20 May 2015, compared with 17 May 2015 – 18 May 2015" in page.inner_text(
@@ -95,7 +95,7 @@ def test_a_page_is_compared_with_the_period_before(browser: Browser, product: Ru
         )
         assert "19 May 2015" in page.locator("#views-plot .tick").all_inner_texts()
         page.uncheck(".choices [type=checkbox]")
-        page.wait_for_selector("#total-views:not(:has-text('before'))")
+        page.wait_for_selector("#total-views:not(:has-text('vs'))")
 
 
 def test_a_site_is_compared_with_the_period_before_page_by_page(browser: Browser, product: Run) -> None:
@@ -104,7 +104,7 @@ def test_a_site_is_compared_with_the_period_before_page_by_page(browser: Browser
         return sum(day["views"] for day in product.call("GET", f"/views/series?{query}")[1]["items"])
 
     with dashboard(browser, product) as page:
-        page.click("label:has-text('Grown most')")
+        page.click("label:has-text('Fastest growing')")
         page.wait_for_selector("[name=order][value=grown]:checked")
         first = page.locator("#pages tbody tr").first
         url = str(first.locator(".choice").get_attribute("title"))
@@ -112,7 +112,7 @@ def test_a_site_is_compared_with_the_period_before_page_by_page(browser: Browser
         assert first.locator(".number").first.inner_text() == str(now)
         assert first.locator(".change").inner_text().split()[0] == f"+{now - before}"
         assert (
-            f"{url.removeprefix(f'http://{LOG_SITE}')} grew most, by {now - before} views."
+            f"Biggest gain: {url.removeprefix(f'http://{LOG_SITE}')} (+{now - before} views)."
             in page.inner_text("#summary")
         )
         changes = page.locator("#pages .change").all_inner_texts()
@@ -163,7 +163,7 @@ def test_the_pages_are_searched_and_saved_as_csv(browser: Browser, product: Run)
         assert len(rows) == len(shown) + 1
         assert rows[1].startswith(f'"http://{LOG_SITE}{shown[0]}"')
         page.fill("[name=sought]", "no such page")
-        page.wait_for_selector("#pages:has-text('No page matches.')")
+        page.wait_for_selector("#pages:has-text('No pages match.')")
 
 
 @pytest.mark.security
@@ -214,3 +214,112 @@ def test_the_first_view_of_the_dashboard_is_complete_within_a_second(browser: Br
     times = [visit() for _ in range(5)]
     print("ms until the first view:", *(f"{one:.0f}" for one in times))
     assert min(times) < 1000
+
+
+# -- what the dashboard claims --------------------------------------------------------------------------
+
+
+@contextmanager
+def filled(browser: Browser, product: Run, query: str, scale: int, **options: Any) -> Iterator[Page]:
+    """Open the dashboard with `scale` times the views that the API returns."""
+    with open_page(browser, "about:blank", **options) as page:
+        for path in ("site", "top", "referrers"):
+            page.route(f"**/views/{path}?**", lambda route: _multiply(route, scale))
+        page.goto(f"{product.page}web/dashboard.html?site={LOG_SITE}&{query}")
+        wait_until_live(page)
+        page.wait_for_selector("#pages tbody tr:nth-child(12)")
+        yield page
+
+
+def _multiply(route: Route, scale: int) -> None:
+    answer = route.fetch()
+    body = answer.json()
+    for item in body["items"]:
+        item.update({name: item[name] * scale for name in ("views", "visitors") if name in item})
+    route.fulfill(response=answer, json=body)
+
+
+@pytest.mark.parametrize(("width", "scale", "digits"), [(320, 40, 5), (320, 300_000, 9), (1280, 300_000, 9)])
+def test_large_numbers_fit(browser: Browser, product: Run, width: int, scale: int, digits: int) -> None:
+    size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
+    with filled(browser, product, TWO_DAYS, scale, **size) as page:
+        shown = page.inner_text("#total-views dd").split()[0]
+        assert len(shown.replace(",", "")) >= digits
+        assert measure_overflow(page) == 0
+        assert find_overlaps(page, "#pages td > *:not(.bar), #pages td.number, .figures dd") == []
+        wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML)"
+        assert page.locator(".figures div, .card, td.number").evaluate_all(wide) == []
+
+
+def test_lists_name_their_days_where_they_are_fewer_than_those_of_the_period(
+    browser: Browser, product: Run
+) -> None:
+    with dashboard(browser, product, "period=all") as page:
+        assert page.inner_text(".view > .days").startswith("17 May 2015 – ")
+        assert "Only the last 400 days: " in page.inner_text("#referrers .days")
+        assert page.locator("#pages .days").count() == 0, "the list of pages is of all time"
+    with dashboard(browser, product, "period=range&from=2014-01-01&to=2015-05-20") as page:
+        assert page.inner_text("#pages .days") == "Only the last 400 days: 16 Apr 2014 – 20 May 2015"
+
+
+def test_it_opens_on_a_site_of_the_stage_and_the_last_days_that_have_views(
+    browser: Browser, product: Run
+) -> None:
+    with open_page(browser, f"{product.page}web/dashboard.html") as page:
+        page.wait_for_selector("#views-plot .tick")
+        assert page.inner_text("h1") == LOG_SITE
+        assert page.input_value("[name=to]") == "2015-05-20"
+        assert page.locator("#pages tbody tr").count() == 12
+
+
+@pytest.mark.parametrize("entered", [f"http://{LOG_SITE}:8080/a?b", f"{LOG_SITE}:443", f"{LOG_SITE}/a"])
+def test_a_site_may_be_entered_as_an_address(browser: Browser, product: Run, entered: str) -> None:
+    with dashboard(browser, product) as page:
+        page.fill("[name=site]", entered)
+        page.press("[name=site]", "Enter")
+        page.wait_for_url(f"**site={LOG_SITE}&**")
+        page.wait_for_selector("#pages tbody tr")
+        assert page.locator("[role=alert]").count() == 0
+
+
+def test_an_error_stands_alone_without_a_skeleton(browser: Browser, product: Run) -> None:
+    with open_page(browser, f"{product.page}web/dashboard.html?site=no+host&period=7d") as page:
+        page.wait_for_selector("[role=alert]")
+        assert page.locator(".skeleton").count() == 0
+
+
+def test_a_private_site_says_so(browser: Browser, product: Run) -> None:
+    with open_page(browser, "about:blank") as page:
+        refusal = {"code": "Unauthorized", "message": "Send a bearer token."}
+        page.route("**/views/**", lambda route: route.fulfill(status=401, json=refusal))
+        page.goto(f"{product.page}web/dashboard.html?site={LOG_SITE}&{TWO_DAYS}")
+        page.get_by_text(f"The statistics of {LOG_SITE} are private.").wait_for()
+        page.wait_for_selector("#state:text-is('Private')")
+
+
+def test_without_a_network_it_is_not_live(browser: Browser, product: Run) -> None:
+    with dashboard(browser, product) as page:
+        page.context.set_offline(True)
+        page.wait_for_selector("#state:text-is('Offline')", timeout=5_000)
+        page.context.set_offline(False)
+        wait_until_live(page)
+    with dashboard(browser, product) as page:  # a network whose loss the browser does not notice
+        page.route("**/health", lambda route: route.abort())
+        page.wait_for_selector("#state:text-is('Offline')", timeout=25_000)
+
+
+def test_percent_encoded_paths_are_shown_as_text(browser: Browser, product: Run) -> None:
+    now = datetime.now(UTC).isoformat()
+    paths = [
+        "/caf%C3%A9%20menu",
+        "/a%2Fb",
+        "/%E2%80%AEevil",
+        "/%FF",
+        "/%D9%85%DB%8C%E2%80%8C%D8%B1%D9%88%D9%85",
+    ]
+    for path in paths:
+        product.post({"url": f"https://words.example{path}", "time": now, "clientId": "one"})
+    with open_page(browser, f"{product.page}web/dashboard.html?site=words.example&period=today") as page:
+        page.wait_for_selector("#pages tbody tr:nth-child(5)")
+        shown = set(page.locator("#pages .choice").all_inner_texts())
+    assert shown == {"/café menu", "/a%2Fb", "/%E2%80%AEevil", "/%FF", "/می\u200cروم"}

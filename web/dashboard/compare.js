@@ -1,14 +1,16 @@
 // The difference between a period and the period before it.
 
+import { readable } from "../lib/addresses.js";
 import { percent } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { html, nothing } from "../vendor/lit.js";
 
 const text = words.dashboard;
 
+/** Return the path and the query of a page as a person reads them. */
 export function pathOf(url) {
   const { pathname, search } = new URL(url);
-  return pathname + search;
+  return readable(pathname + search);
 }
 
 /** Return the views per visitor. */
@@ -44,7 +46,7 @@ export function summary({ series, before, pages, referrers }, { page }) {
     const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => (other.by ?? 0) - (one.by ?? 0))[0] : null;
     if (grown?.by > 0) said.push(text.grewMost(pathOf(grown.url), grown.by));
     else if (pages.items.length) said.push(text.mostViewed(pathOf(pages.items[0].url), pages.items[0].views));
-    if (referrers?.length) said.push(text.cameFrom(referrers[0].referrer, referrers[0].views));
+    if (referrers?.length) said.push(text.topReferrer(referrers[0].referrer, referrers[0].views));
   }
   return said.length ? html`<p class="summary" id="summary">${said.join(" ")}</p>` : nothing;
 }

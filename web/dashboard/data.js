@@ -8,8 +8,9 @@ const SOURCES = 50; // referrers, and campaigns
 const MOST_YEARS = 15; // that are searched for the first views of a site
 
 /**
- * Load a view. Returns its `period`, `now` (the current hour), `series`, `pages`, `referrers`, `campaigns`, and `before`:
- * the series and the pages of the period before.
+ * Load a view. Returns its `period`, `now` (the current hour), `series`, `pages`, `referrers`, `campaigns`, `listedDays`
+ * (the days of the lists, if they are fewer than those of the period), and `before`: the series and the pages of the
+ * period before.
  */
 export async function load(api, view, first) {
   const now = Date.now(), period = resolve(view, now, first);
@@ -27,17 +28,20 @@ export async function load(api, view, first) {
   // Without views there is nothing to compare with. A list of pages is of whole days.
   const isComparable = beforeSeries?.views || beforePages?.items.length;
   const before = isComparable ? { series: beforeSeries, pages: until === Infinity ? beforePages : null } : null;
-  return { period, series, pages, before, referrers: referrers.items, campaigns: campaigns.items, now: hour.items.at(-1) ?? null };
+  return {
+    period, series, pages, before,
+    referrers: referrers.items, campaigns: campaigns.items, listedDays: days.isCut ? days : null, now: hour.items.at(-1) ?? null,
+  };
 }
 
 /** Load the series and the pages of both periods. */
 async function loadTotals(api, view, period, earlier, until) {
   const { site } = view;
   const top = async (range) => {
-    const { from, to, isCut } = view.period === "all" ? {} : listed(range);
-    const pages = await api.getViewsTop({ site, limit: PAGES, from, to });
-    const complete = isCut ? false : pages.complete;
-    return { ...pages, complete, isWhole: pages.items.length < PAGES && complete !== false };
+    const days = view.period === "all" ? {} : listed(range);
+    const pages = await api.getViewsTop({ site, limit: PAGES, from: days.from, to: days.to });
+    const isWhole = pages.items.length < PAGES && pages.complete !== false && !days.isCut;
+    return { ...pages, isWhole, listedDays: days.isCut ? days : null };
   };
   const [series, pages, beforeSeries, beforePages] = await Promise.all([
     loadSeries(api, view, period),

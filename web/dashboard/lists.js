@@ -1,9 +1,12 @@
 // The lists of the dashboard: pages, with a search and their growth, referrers and campaigns.
 
+import { readable } from "../lib/addresses.js";
 import { download } from "../lib/csv.js";
 import { count } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { change, direction, growth, pathOf } from "./compare.js";
+import { nameDays } from "./data.js";
+import { LISTED } from "./periods.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
 const SHOWN = 12;
@@ -16,7 +19,7 @@ export function pagesCard({ pages, before, period }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
     .sort((one, other) => (isGrowth ? (other.by ?? 0) - (one.by ?? 0) : 0) || other.views - one.views);
-  const found = all.filter(({ url }) => url.toLowerCase().includes(sought.toLowerCase()));
+  const found = all.filter(({ url }) => `${url} ${readable(url)}`.toLowerCase().includes(sought.toLowerCase()));
   const rows = isLong ? found : found.slice(0, SHOWN);
   const most = Math.max(1, ...all.map(({ views }) => views));
   const save = () => download(`${view.site}-pages-${period.from}.csv`, ["url", "views", ...(before?.pages ? ["views before"] : [])],
@@ -28,6 +31,7 @@ export function pagesCard({ pages, before, period }, view, show, draw) {
   return html`<section class="card" id="pages" aria-labelledby="pages-title">
     <div class="card-head"><h2 id="pages-title">${text.pages}</h2>
       <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(text.pages)}>CSV</button></div>
+    ${days(pages.listedDays)}
     <div class="row tools-row">
       <label class="grow"><span class="hidden">${text.search}</span>
         <input type="search" name="sought" placeholder=${text.search} .value=${sought}
@@ -51,7 +55,7 @@ function table(rows, most, view, show, before) {
       ${before?.pages ? html`<th scope="col" class="number change-column">${text.changeColumn}</th>` : nothing}</tr></thead>
     <tbody>${repeat(rows, ({ url }) => url, ({ url, views, by, earlier }) => html`<tr>
       <td><button type="button" class="choice" title=${url} aria-pressed=${url === view.page}
-        @click=${() => show({ page: url === view.page ? "" : url })}>${oneOrigin ? pathOf(url) : url}</button>
+        @click=${() => show({ page: url === view.page ? "" : url })}>${oneOrigin ? pathOf(url) : readable(url)}</button>
         <span class="bar" .style=${`--share: ${views / most}`}></span></td>
       <td class="number">${count(views)}</td>
       ${!before?.pages ? nothing : by === null ? html`<td></td>`
@@ -60,8 +64,11 @@ function table(rows, most, view, show, before) {
     </tr>`)}</tbody></table>`;
 }
 
+/** Name the days of a list that has only the last days of a longer period. */
+const days = (listed) => (listed ? html`<p class="quiet days">${text.lastDays(LISTED)} ${nameDays(listed)}</p>` : nothing);
+
 /** Render where visitors came from: the other sites (`kind` is "referrer"), or the campaigns. */
-export function sourcesCard(kind, { [`${kind}s`]: items, period }, { site, page }) {
+export function sourcesCard(kind, { [`${kind}s`]: items, period, listedDays }, { site, page }) {
   // Few sites have campaigns, so an empty list of them is left out.
   if (kind === "campaign" && !items.length) return nothing;
   const id = `${kind}s`, title = text[id], most = Math.max(1, ...items.map(({ views }) => views));
@@ -69,6 +76,7 @@ export function sourcesCard(kind, { [`${kind}s`]: items, period }, { site, page 
   return html`<section class="card" id=${id} aria-labelledby="${id}-title">
     <div class="card-head"><h2 id="${id}-title">${title}</h2>
       <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(title)}>CSV</button></div>
+    ${days(listedDays)}
     ${page ? html`<p class="quiet">${text.ofWholeSite}</p>` : nothing}
     ${items.length ? html`<table class="ranked"><thead><tr><th scope="col">${text[kind]}</th>
       <th scope="col" class="number">${text.viewsColumn}</th></tr></thead>

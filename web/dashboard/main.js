@@ -1,5 +1,6 @@
 // The dashboard of a site: its visitors, views, pages and referrers in one period, compared with the period before.
 
+import { readable } from "../lib/addresses.js";
 import { createClient, explain, isTransient } from "../lib/client.js";
 import { api as address, isLocal, stage } from "../lib/config.js";
 import { showHeader } from "../lib/header.js";
@@ -11,18 +12,24 @@ import { findViews, load, nameDays } from "./data.js";
 import { pagesCard, sourcesCard } from "./lists.js";
 import { drawChart, plot } from "./plot.js";
 import { PERIODS } from "./periods.js";
-import { host, knownSites, link, read, rememberSite } from "./state.js";
+import { hasPeriod, hasSite, host, knownSites, link, loadSites, read, rememberSite } from "./state.js";
 import { html, live as current, nothing, render } from "../vendor/lit.js";
 
 const REFRESH_DELAY = 1000; // ms after a push
 const CACHED = 6_000; // ms: a stage may return a list that is 5 seconds old
 const FOLLOWED = 8; // pages whose views are pushed
 const LONGEST_PAUSE = 15_000; // ms
+const CHECKED = 15_000; // ms between two checks of the network: a socket notices its loss only minutes later
 const text = words.dashboard;
 const client = createClient();
 const main = document.querySelector("main");
 
+if (hasSite()) loadSites().then(drawHeader);
+else await loadSites();
+
 let view = read(), data = null, problem = "", copied = false, isLoading = false, isRequested = false;
+let isOnline = true, isPrivate = false;
+let isLatestShown = hasPeriod(); // otherwise the page opens on the last days that have views
 let turn = 0, failures = 0, soon = 0, settled = 0, retry = 0, first = "", found = null;
 let stops = []; // of the topics that are followed
 
@@ -48,13 +55,18 @@ async function refresh() {
     if (view.period === "all" && found === null) await search();
     const loaded = await load(client, view, first);
     if (requested !== turn) return;
+    [problem, failures, isOnline, isPrivate] = ["", 0, true, false];
+    if (!isLatestShown) {
+      isLatestShown = true;
+      if (!loaded.series.views && (await hasEarlier())) return show(latest(), false);
+    }
     data = loaded;
-    [problem, failures] = ["", 0];
     if (data.pages.items.length) rememberSite(view.site);
     follow();
   } catch (error) {
     if (requested !== turn) return;
-    problem = explain(error);
+    isPrivate = [401, 403].includes(error.status);
+    problem = isPrivate ? "" : explain(error);
     if (isTransient(error)) {
       retry = setTimeout(refresh, Math.min(1000 * 2 ** failures, LONGEST_PAUSE));
       failures += 1;
@@ -93,14 +105,29 @@ function follow() {
 
 const showLatest = async () => {
   await search().catch((error) => { problem = explain(error); });
-  if (found) show({ period: "range", from: weekBefore(found), to: found.last });
+  if (found) show(latest());
   else draw();
 };
 
-// The last days with views: up to a week.
-function weekBefore({ first: earliest, last }) {
-  const week = isoDate(Date.parse(last) - 6 * DAY);
-  return week > earliest ? week : earliest;
+/** Return whether the site has views at any time. */
+async function hasEarlier() {
+  await search();
+  return Boolean(found);
+}
+
+/** Return the last days with views: up to a week. */
+function latest() {
+  const week = isoDate(Date.parse(found.last) - 6 * DAY);
+  return { period: "range", from: week > found.first ? week : found.first, to: found.last };
+}
+
+/** Check whether the stage responds, and load again when it does so after a loss. */
+async function checkNetwork() {
+  if (document.hidden) return;
+  const before = isOnline;
+  isOnline = await client.getHealth().then(() => true, (error) => !isTransient(error));
+  drawHeader();
+  if (isOnline && !before) refresh();
 }
 
 // -- what is shown -------------------------------------------------------------------------------------
@@ -116,7 +143,7 @@ function drawHeader() {
     <datalist id="sites">${knownSites().map((site) => html`<option value=${site}></option>`)}</datalist>
     <button>${words.show}</button></form>`, document.getElementById("site-choice"));
   const state = document.getElementById("state");
-  const [name, said] = problem ? ["error", words.state.error] : !data ? ["loading", words.state.loading]
+  const [name, said] = !isOnline ? ["offline", words.state.offline] : problem ? ["error", words.state.error] : isPrivate ? ["private", words.state.private] : !data ? ["loading", words.state.loading]
     : ["live", live.isPushed() ? words.state.live : words.state.polling];
   state.dataset.state = name;
   if (state.textContent !== said) state.textContent = said;
@@ -132,9 +159,9 @@ function draw() {
     </div>
     ${choices()}
     ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}
-    ${view.page ? html`<p class="filter"><span>${text.onlyPage} <a href=${view.page} rel="noreferrer">${view.page}</a></span>
+    ${view.page ? html`<p class="filter"><span>${text.onlyPage} <a href=${view.page} rel="noreferrer">${readable(view.page)}</a></span>
       <button type="button" @click=${() => show({ page: "" })}>${text.allPages}</button></p>` : nothing}
-    <div class="view" ?data-stale=${problem !== ""} aria-busy=${isLoading}>${data ? content() : skeleton()}</div>`, main);
+    <div class="view" ?data-stale=${problem !== ""} aria-busy=${isLoading}>${isPrivate ? locked() : data ? content() : problem ? nothing : skeleton()}</div>`, main);
   if (document.getElementById("views-plot")) drawChart(data, show);
 }
 
@@ -198,10 +225,13 @@ function figure(id, label, value, earlier, title) {
 function empty() {
   return html`<div class="empty"><p><strong>${text.noViews(nameDays(data.period))}</strong>
     ${found === false ? text.never : text.howToFill}
-    <code>.venv/bin/python -m ops import-log --stage ${stage} --site https://${view.site} access.log</code></p>
+    <code>.venv/bin/hubbub import-log --stage ${stage} --site https://${view.site} access.log</code></p>
     <button type="button" @click=${showLatest}>${text.latest}</button>
     ${isLocal ? html`<a class="button" href=${address}>${text.demo}</a>` : nothing}</div>`;
 }
+
+/** Render a site whose statistics are not public. */
+const locked = () => html`<div class="empty locked"><p><strong>${text.private(view.site)}</strong> ${text.howToOpen}</p></div>`;
 
 function skeleton() {
   return html`<div class="skeleton"><span class="hidden">${words.state.loading}</span><i></i><i></i><i></i><i></i></div>`;
@@ -211,6 +241,8 @@ function skeleton() {
 
 showHeader();
 live.changes.addEventListener("change", drawHeader);
+["online", "offline"].forEach((type) => addEventListener(type, checkNetwork));
+setInterval(checkNetwork, CHECKED);
 addEventListener("popstate", () => show(read(), false));
 draw();
 refresh();

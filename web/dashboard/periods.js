@@ -8,7 +8,7 @@ const LENGTHS = { today: 1, "7d": 7, "30d": 30 };
 const MOST_HOURS = 3; // days that are shown by the hour
 const MOST_DAYS = 92; // days that are shown by the day
 export const LONGEST = 366; // days that the API returns at once
-const LISTED = 400; // days of a list of pages, referrers or campaigns
+export const LISTED = 400; // days of a list of pages, referrers or campaigns
 
 const start = (date) => Date.parse(`${date}T00:00:00Z`);
 const days = (from, to) => Math.round((start(to) - start(from)) / DAY) + 1;

@@ -48,5 +48,16 @@ export const socket = choose("socket") || own.socket || found.socket || "";
 export const allowsGuests = found.guests === true;
 export const isLocal = found.stage === "local" && new URL(base).origin === location.origin;
 
+/** Return the sites whose views the stage counts, as far as it names them. A local run names those that have views. */
+export async function listSites() {
+  if (!isLocal) return found.sites ?? [];
+  try {
+    const headers = { "Content-Type": "application/json" };
+    return (await (await fetch(`${base}local/sites`, { method: "POST", headers, body: "{}" })).json()).sites ?? [];
+  } catch {
+    return []; // the panels show that the API is offline
+  }
+}
+
 /** The stage, as the commands of an operator name it. */
 export const stage = found.stage ?? "local";

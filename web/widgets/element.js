@@ -15,6 +15,7 @@ const CACHED = 6_000; // ms: a stage may return a list that is 5 seconds old
 const NEAR = "300px"; // from the window: a widget loads when it comes so near
 
 const listeners = new Map(); // by API and socket: the widgets of a page share a connection
+const names = new Map(); // by API: what the visitor has typed as a name since the guest signed in
 let signingIn = Promise.resolve(); // one after the other, so that two calls do not make two guests
 
 /** Return the language that the page declares for an element, also from inside a shadow tree, or "". */
@@ -48,11 +49,11 @@ export function languageTag(text) {
 export class Widget extends HTMLElement {
   static socket = ""; // without the attribute `socket`, no socket is opened
   #state = make("p", { part: "state", role: "status" });
-  #hub; #isOn = false; #isNear = false; #turn = 0; #stop; #name; #getToken = null; #given = null; #words = english; #text = {};
+  #hub; #isOn = false; #isNear = false; #turn = 0; #stop; #getToken = null; #given = null; #words = english; #text = {};
   #again = 0; #settled = 0; #failures = 0; #loadedAt = 0; #isLoading = false; #isRequested = false; #pushed = null;
   #sight = new IntersectionObserver((seen) => this.#see(seen), { rootMargin: NEAR });
   #onGuest = ({ detail }) => detail.api === this.api && this.isGuest && this.#identify(detail);
-  #onName = ({ detail: { api, name } }) => api === this.api && this.#setName(name);
+  #onName = ({ detail: { api, name } }) => api === this.api && this.#showName(name);
 
   constructor(style, ...sheets) {
     super();
@@ -281,28 +282,28 @@ export class Widget extends HTMLElement {
       this.hub.token = await this.identity();
       return;
     }
-    signingIn = signingIn.catch(() => {}).then(() => this.hub.signInAsGuest(isRead ? undefined : this.#name));
+    signingIn = signingIn.catch(() => {}).then(() => this.hub.signInAsGuest(isRead ? undefined : names.get(this.api)));
     await signingIn;
   }
 
   /** Create the field for the name of a guest. All widgets of a page show the same name. */
   nameField() {
-    const field = make("input", { name: "guest", maxLength: 60, autocomplete: "nickname", value: this.#name ?? this.hub.guest?.name ?? "" });
+    const field = make("input", { name: "guest", maxLength: 60, autocomplete: "nickname", value: names.get(this.api) ?? this.hub.guest?.name ?? "" });
     field.addEventListener("input", () => {
+      names.set(this.api, field.value);
       callDocument("dispatchEvent", new CustomEvent("hubbub-name", { detail: { api: this.api, name: field.value } }));
     });
     return make("label", { part: "name", className: "grow" }, this.words.name, field);
   }
 
-  #setName(name) {
-    this.#name = name;
+  #showName(name) {
     for (const field of this.shadowRoot.querySelectorAll("[name=guest]")) if (field.value !== name) field.value = name;
   }
 
   /** Follow a guest that any client on the page has signed in or renamed. */
   #identify({ name }) {
-    this.#setName(name ?? "");
-    this.#name = undefined;
+    names.delete(this.api);
+    this.#showName(name ?? "");
     if (this.#isNear) this.identified();
   }
 

@@ -1,5 +1,6 @@
 // <hubbub-views>: how often this page was viewed. <hubbub-views site="example.org">: the most viewed pages of a site.
 
+import { readable } from "../lib/addresses.js";
 import { Bars, SHEET } from "../lib/chart.js";
 import { callDocument, make, write } from "../lib/dom.js";
 import { timeTicks } from "../lib/timeline.js";
@@ -106,15 +107,6 @@ class Views extends Widget {
       return made;
     }));
     this.setState(items.length ? "ready" : "empty", items.length ? "" : this.text.none);
-  }
-}
-
-/** Return an address with its percent-encoded letters as a person reads them. */
-function readable(address) {
-  try {
-    return decodeURI(address);
-  } catch {
-    return address;
   }
 }
 

@@ -21,12 +21,12 @@ export const words = {
   reported: "Deine Meldung wurde gesendet. Du triffst diese Person nicht wieder.",
   notSent: "Nicht gesendet.",
   sendAgain: "Noch einmal senden",
-  unavailable: "Hier gibt es gerade keinen Chat.",
+  unavailable: "Der Chat ist gerade nicht verfügbar.",
   states: {
-    out: "Sprich mit jemandem, den du nicht kennst. Nachrichten werden nicht gespeichert.",
+    out: "Chatte mit jemandem, den du nicht kennst. Nachrichten werden nicht gespeichert.",
     offline: "Verbindung wird hergestellt …",
     waiting: "Ein Gegenüber wird gesucht",
-    matched: "Du sprichst mit jemandem",
+    matched: "Du bist mit jemandem verbunden",
     idle: "Du hast den Raum verlassen",
   },
 };

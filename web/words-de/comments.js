@@ -13,7 +13,7 @@ export const words = {
   news: "Neue Kommentare zeigen",
   noMatch: "Kein Kommentar passt zu dieser Auswahl.",
   none: "Noch keine Kommentare.",
-  shown: (number) => `${format(number)} sind zu sehen`,
+  shown: (number) => `${format(number)} angezeigt`,
   noRatings: "Noch keine Bewertungen",
   facts: (average, total) => ` ${decimal.format(average)} von 5, ${counted(total, "Kommentar", "Kommentare")}`,
   starsBefore: (rating) => (rating === 1 ? "Stern, Kommentare:" : "Sterne, Kommentare:"),

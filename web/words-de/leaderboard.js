@@ -16,5 +16,5 @@ export const words = {
   scoreIn: (unit) => `Ergebnis (${unit})`,
   range: (from, to, number) => `${from} bis ${to}: ${players(number)}`,
   scores: (from, to) => `Ergebnisse von ${from} bis ${to}.`,
-  perRange: "Spieler je Punktebereich",
+  perRange: "Spieler je Punktbereich",
 };

@@ -10,7 +10,7 @@ export const words = {
   mostViewed: "Meistgelesene Seiten",
   views: (number) => (number === 1 ? "Aufruf" : "Aufrufe"),
   visitors: () => "Besucher",
-  visitorsMeaning: "Besucher jedes Tages (UTC), über alle Tage zusammengezählt",
+  visitorsMeaning: "Jeder Besucher zählt einmal am Tag (UTC)",
   both: (viewCount, visitorCount) => `${views(viewCount)}, ${visitors(visitorCount)}`,
   lastDays: (number) => `${views(number)} seit vorgestern.`,
   hours: "Stunde (UTC)",

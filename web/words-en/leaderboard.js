@@ -9,7 +9,7 @@ const ordinal = (rank) => `${format(rank)}${ENDS[ordinals.select(rank)]}`;
 export const words = {
   none: "No scores yet.",
   missing: (name) => `There is no leaderboard named ${name}.`,
-  noScore: "You have no score yet.",
+  noScore: "You do not have a score yet.",
   standing: (rank, of) => `You are ${ordinal(rank)} of ${format(of)}`,
   toNext: (points) => `, ${points} to the next place`,
   pointsToAdd: "Points to add",
@@ -20,5 +20,5 @@ export const words = {
   scoreIn: (unit) => `Score (${unit})`,
   range: (from, to, number) => `${from} to ${to}: ${players(number)}`,
   scores: (from, to) => `Scores from ${from} to ${to}.`,
-  perRange: "players per range of scores",
+  perRange: "players per score range",
 };

@@ -10,7 +10,7 @@ export const words = {
   mostViewed: "Most viewed pages",
   views: (number) => (number === 1 ? "view" : "views"),
   visitors: (number) => (number === 1 ? "visitor" : "visitors"),
-  visitorsMeaning: "Visitors of each day (UTC), added up over all days",
+  visitorsMeaning: "Each visitor counts once a day (UTC)",
   both: (viewCount, visitorCount) => `${views(viewCount)}, ${visitors(visitorCount)}`,
   lastDays: (number) => `${views(number)} since the day before yesterday.`,
   hours: "Hour (UTC)",
