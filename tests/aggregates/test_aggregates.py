@@ -1,4 +1,4 @@
-"""Aggregates are exact however the stream delivers. Each test runs on every engine."""
+"""Aggregates are exact however the stream delivers."""
 
 from __future__ import annotations
 

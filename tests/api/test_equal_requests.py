@@ -1,4 +1,4 @@
-"""Equal concurrent requests all get a correct response, on the real engines."""
+"""Equal concurrent requests all get a correct response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A treasure hunt on real engines: concurrent requests, and redelivery of the stream in any batches."""
+"""A treasure hunt: concurrent requests, and a model under random actions and deliveries of the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The socket's protocol: handshakes, malformed frames, and the client that posts frames."""
+"""The handshake of the socket, its origins, and how API Gateway closes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comments compared with a list in memory: random operations, every filter, concurrent writers."""
+"""Comments compared with a list in memory: random operations, every filter, and races."""
 
 from __future__ import annotations
 

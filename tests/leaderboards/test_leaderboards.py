@@ -1,4 +1,4 @@
-"""The REST contract of leaderboards, from the submission to the rank, on both engines."""
+"""The REST contract of leaderboards, from the submission to the rank."""
 
 from __future__ import annotations
 

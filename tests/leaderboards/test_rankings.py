@@ -1,4 +1,4 @@
-"""Compare leaderboards with a sorted list under random changes, redelivery, reordering and races."""
+"""Compare leaderboards with a sorted list under random changes, redelivery and reordering."""
 
 from __future__ import annotations
 

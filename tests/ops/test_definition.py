@@ -1,4 +1,4 @@
-"""The template defines the created resources, the same on every engine."""
+"""The template defines the created resources."""
 
 from __future__ import annotations
 
@@ -36,13 +36,6 @@ def agrees_with_the_template(dynamodb: DynamoDBClient, name: str, stream_arn: st
     assert made["TableStatus"] == "ACTIVE"
     expiry = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
-
-
-def test_a_table_on_moto_agrees_with_the_template() -> None:
-    with mock_aws():
-        made = create_table(boto3.client("dynamodb"), "dev")
-        assert made.name == "hubbub-dev"
-        agrees_with_the_template(boto3.client("dynamodb"), made.name, made.stream_arn)
 
 
 def test_a_table_on_an_engine_agrees_with_the_template(engine_table: EngineTable) -> None:

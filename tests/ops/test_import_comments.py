@@ -1,12 +1,9 @@
-"""Real reviews are imported once each, and the statistics match an independent count of the file."""
+"""A row of a file is a comment or has a reason, and a malformed file is one line on standard error."""
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -14,97 +11,15 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from chalicelib.aggregates import engine as aggregates
-from chalicelib.comments import comments, statistics
-from chalicelib.comments.schemas import LeadersQuery, StatisticsQuery
-from chalicelib.dynamo.table import Table, connect
-from chalicelib.settings import Settings
+from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
-from local.event_sources import StreamPump
-from ops.aws.template import create_table
 from ops.cli.main import main
 from ops.imports import comments as import_comments
 from ops.imports.comments import Skip, parse, read
 from tests.conftest import EngineTable
-from tests.support.contexts import new_context
 from tests.support.live import Live
-from tests.support.records import drift
 
 FILE = Path(__file__).parents[1] / "data" / "reviews.csv.gz"
-LANGUAGES = ["en", "de", "pt-BR", "zh-Hant"]
-STAGE = Settings(secret="0123456789abcdef0123456789abcdef")
-
-
-def reviews() -> list[dict[str, str]]:
-    """The file's rows, read by a reader of our own."""
-    with gzip.open(FILE, "rt", encoding="utf-8", newline="") as text:
-        header, *rows = csv.reader(text)
-    return [
-        dict(zip(header, row, strict=True)) | {"language": LANGUAGES[i % len(LANGUAGES)]}
-        for i, row in enumerate(rows)
-    ]
-
-
-@pytest.fixture(scope="module")
-def imported(engine: Engine) -> Iterator[tuple[Table, dict[str, Any], dict[str, Any]]]:
-    """A table with all reviews, spread over four languages; what the command said, and when run again."""
-    made = create_table(engine.client("dynamodb"), "dev", name="test-reviews")
-    table = Table(made.name, connect(Settings(endpoint=engine.endpoint, table=made.name)).client)
-
-    def apply(event: Any, _: object) -> None:
-        aggregates.apply(table, [comments.contribution], event["Records"], derivations=[comments.derive])
-
-    pump = StreamPump(engine.client("dynamodbstreams"), made.stream_arn, apply, 100)
-    pump.start()
-    said = []
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("HUBBUB_ENDPOINT", engine.endpoint)
-        environment.setenv("HUBBUB_TABLE", made.name)
-        for _ in range(2):
-            words = ["import-comments", str(FILE), "--languages", ",".join(LANGUAGES), "--json"]
-            done = CliRunner().invoke(main, words)
-            assert done.exit_code == 0, done.output
-            said.append(json.loads(done.stdout))
-    assert pump.stop(60)
-    yield table, said[0], said[1]
-    engine.client("dynamodb").delete_table(TableName=made.name)
-
-
-Imported = tuple[Table, dict[str, Any], dict[str, Any]]
-
-
-@pytest.mark.long
-def test_every_review_is_imported_once(imported: Imported) -> None:
-    table, first, again = imported
-    none = {reason.value: 0 for reason in Skip}
-    counts = {"rows": 1000, "written": 1000, "replies": 0, "products": 149}
-    assert first == {**counts, "skipped": none, "counted": True}
-    assert again == first | {"written": 0, "skipped": none | {"commented_already": 1000}}
-    assert drift(table, [comments.contribution]) == {}
-
-
-@pytest.mark.long
-def test_totals_distribution_and_leaders_are_those_of_the_file(imported: Imported) -> None:
-    table, rows = imported[0], reviews()
-    for language in ("", *LANGUAGES):
-        mine = [row for row in rows if language in ("", row["language"])]
-        by_product = Counter((row["product"], row["rating"]) for row in mine)
-        for product in {row["product"] for row in rows}:
-            found = statistics.get_statistics(table, product, StatisticsQuery(language=language or None))
-            counts = [by_product[product, str(rating)] for rating in range(1, 6)]
-            of = found.ratings
-            assert [of.one, of.two, of.three, of.four, of.five] == counts
-            assert found.total == sum(counts)
-            if found.total:
-                stars = sum(int(row["rating"]) for row in mine if row["product"] == product)
-                assert found.average == round(stars / found.total, 4)
-        fives = Counter(row["product"] for row in mine if row["rating"] == "5")
-        right = sorted(fives.items(), key=lambda entry: (-entry[1], entry[0]))
-        for limit in (1, 7, 30, 100):
-            leaders = statistics.list_leaders(
-                new_context(table), LeadersQuery(limit=limit, language=language or None)
-            ).items
-            assert [(one.product, one.five_star) for one in leaders] == right[:limit]
 
 
 def test_a_row_is_a_comment_or_has_a_reason() -> None:

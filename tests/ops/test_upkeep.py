@@ -1,4 +1,4 @@
-"""Audit and repair are exact under concurrent writes, edits and deletes, on both engines."""
+"""Audit and repair are exact under concurrent writes, edits and deletes."""
 
 from __future__ import annotations
 
