@@ -16,6 +16,9 @@ REAL = [
     "\u0639\u0644\u06cc\u200c\u0631\u0636\u0627",  # Persian, with a non-joiner
     "\u0dc1\u0dca\u200d\u0dbb\u0dd3",  # Sinhala and Bengali, with a joiner after and before a virama
     "\u09b0\u200d\u09cd\u09af\u09be\u09ac",
+    "\u0d2e\u0d4b\u0d39\u0d28\u0d4d\u200d \u0d2a\u0d3f",  # Malayalam, at the end of a word
+    "\u0915\u094d\u200c\u0937",  # Hindi, with a non-joiner after a virama
+    "\u1794\u17ca\u200c\u17b8",  # Khmer, before a vowel sign
     "\u0e19\u0e49\u0e33\u0e1d\u0e19",  # Thai
     "\u0f66\u0f92\u0fb2\u0f7c\u0f63\u0f0b\u0f58",  # Tibetan, with three marks on one letter
     "\u05e9\u05b6\u05c1\u05de",  # Hebrew with points
@@ -53,6 +56,7 @@ def test_a_real_name_is_kept_as_it_is_written(name: str) -> None:
         "\ufe0f",
         "\u0301",
         " \u0301\u0489",
+        "\u0903 \U0001d16d",
         "\u034f\u17b4\u180e",
         "\U0001d159\U00016fe4",
         "\ue000\U000f0000",
@@ -88,6 +92,23 @@ def test_names_that_differ_only_in_a_hidden_character_are_equal(name: str, hidde
 
 
 @pytest.mark.security
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("\u0639\u0644\u06cc", "\u0639\u200d\u0644\u06cc"),  # a joiner between letters that join anyway
+        ("\u062f\u0646", "\u062f\u200c\u0646"),  # a non-joiner after a letter that never joins the next
+        ("\u0645\u0621", "\u0645\u200c\u0621"),  # and before one that never joins the one before it
+        ("\u0645\u064e\u0661", "\u0645\u064e\u200c\u0661"),  # and before a digit
+        ("\u0915\u0937", "\u0915\u200c\u0937"),  # either without a virama
+        ("\u0915\u0937", "\u0915\u200d\u0937"),
+        ("\u0915\u094d", "\u0915\u094d\u200c"),  # a non-joiner after a virama that is shown anyway
+    ],
+)
+def test_a_joiner_that_changes_nothing_is_removed(name: str, other: str) -> None:
+    assert names.clean(other) == names.clean(name) == name
+
+
+@pytest.mark.security
 @pytest.mark.parametrize("mark", "\u0301\u0338\u0489\u20dd\u0e47\u064b\u1ad0")
 def test_a_stack_of_marks_is_cut_to_two(mark: str) -> None:
     stack = names.clean(f"q{mark * 40}r")
@@ -100,14 +121,15 @@ def test_a_blank_of_any_kind_is_a_space() -> None:
 
 
 def test_a_long_name_is_not_cut_within_a_flag_or_before_a_joiner() -> None:
-    flag = REAL[14]
+    flag = next(one for one in REAL if one.startswith("\U0001f3f4"))
     assert names.clean("a" * 56 + flag) == "a" * 56 + "\U0001f3f4"
     assert names.clean("a" * 58 + "\U0001f469\u200d\U0001f469") == "a" * 58 + "\U0001f469"
     assert names.clean("\u0301".join("e" * 100)) == "\u00e9" * 60
 
 
 LETTERS = st.sampled_from(
-    "ab =1#\u0338\u0301\u0327\u0489\u20e3\u0f40\u0fb1\u09b0\u09cd\u200c\u200d\u0639\u1100\u1161\u11a8\u1820"
+    "ab =1#\u0903\u06cc"
+    "\u0338\u0301\u0327\u0489\u20e3\u0f40\u0fb1\u09b0\u09cd\u200c\u200d\u0639\u1100\u1161\u11a8\u1820"
     "\u845b\ufa19\u2764\ufe0f\ufe00\U000e0100\u180e\U0001f600\U0001f3f4\U000e0067\U000e007f\u2800\u200b\u034f"
 )
 
