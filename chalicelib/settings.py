@@ -55,8 +55,6 @@ class Settings(NamedTuple):
     leaders_min: int = 1
     leaders: frozenset[str] = frozenset()
     chat_length: int = 2_000
-    chat_frames: int = 30
-    chat_span: timedelta = timedelta(seconds=10)
     chat_widen: timedelta = timedelta(seconds=5)
     chat_again: timedelta = timedelta(seconds=10)
     chat_reports: timedelta = timedelta(days=30)
@@ -133,8 +131,6 @@ def read(environ: Mapping[str, str]) -> Settings:
         page_days=page_days,
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
         chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
-        chat_frames=_number(environ, "HUBBUB_CHAT_FRAMES", 30, most=40),
-        chat_span=timedelta(seconds=_number(environ, "HUBBUB_CHAT_SPAN_SECONDS", 10)),
         chat_widen=timedelta(seconds=_number(environ, "HUBBUB_CHAT_WIDEN_SECONDS", 5)),
         chat_again=timedelta(seconds=_number(environ, "HUBBUB_CHAT_AGAIN_SECONDS", 10)),
         chat_reports=timedelta(days=_number(environ, "HUBBUB_CHAT_REPORTS_DAYS", 30)),

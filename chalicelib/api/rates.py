@@ -5,22 +5,22 @@
 | bucket | `BUCKET#<purpose>#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
 `drained` is the millisecond since 1970 at which the bucket will be empty. This is the "virtual scheduling"
-form of the Generic Cell Rate Algorithm (ITU-T I.371). The bucket of wrong guesses is an attribute of the
-player's progress (challenges/submissions.py), and that of reports an item of chat (chat/reports.py).
+form of the Generic Cell Rate Algorithm (ITU-T I.371). Two buckets are attributes of another item, so that one
+write counts and decides: that of wrong guesses is in the player's progress (challenges/submissions.py), and
+that of frames in the connection (chat/connections.py).
 
 A bucket belongs to an address (of IPv6 to its /64) or to a subject. Both are stored as digests with the
 stage's key, and the item expires when the bucket is empty. A guest has a bucket of its subject and one of its
 address, because anyone can be many guests. Admins and servers with the scope `scores` have no bucket.
 
 Invariant: a bucket admits `at_once` calls at one time, and one more after each `interval`, in any number of
-processes. A level that no call can have written, such as one of a manual edit, counts as empty.
+processes.
 """
 
 import hashlib
 import ipaddress
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,14 +28,13 @@ from weakref import WeakKeyDictionary
 from chalicelib import times
 from chalicelib.api.auth import Caller, derive_key
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import SlowDown
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 ADDRESSES, SUBJECTS = "addresses", "subjects"  # the purposes of the keys of digests
-MARGIN = 3_600_000  # milliseconds: no clock is further ahead than this
 TRIES = 8  # of one call, while others change the bucket
 REMEMBERED = 10_000  # levels in a process
 
@@ -46,19 +45,13 @@ class Limit(NamedTuple):
     at_once: int
     interval: int
 
-    def compute_wait(self, level: Any, now: datetime, count: int = 1) -> int:
+    def compute_wait(self, level: int, now: datetime, count: int = 1) -> int:
         """Return 0 if a bucket with this level admits `count` calls, or the milliseconds until it does."""
-        if not isinstance(level, int | Decimal) or level > self.last(now):
-            return 0
         return max(0, int(level) - self.full(now, count))
 
     def full(self, now: datetime, count: int = 1) -> int:
         """Return the highest level that admits `count` calls."""
         return times.milliseconds(now) + (self.at_once - count) * self.interval
-
-    def last(self, now: datetime) -> int:
-        """Return the highest level that a call can have written."""
-        return times.milliseconds(now) + self.at_once * self.interval + MARGIN
 
 
 class Limits(NamedTuple):
@@ -70,13 +63,28 @@ class Limits(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """The item of a bucket, and what an update sets beside its level. `level` is as the caller read it."""
+    """The item of a bucket, and what an update writes beside its level.
+
+    `condition` must hold beside that of the level. `level` is as the caller has read it.
+    """
 
     key: Key
-    more: str = "#ttl = :ttl"
+    changes: str = "#ttl = :ttl"
     names: Mapping[str, str] = {"#ttl": "ttl"}
     values: Mapping[str, Any] = {}
-    level: Any = None
+    condition: str = ""
+    level: int | None = None
+
+
+class Filled(NamedTuple):
+    """Whether calls were counted, or the milliseconds until they are. `item` is what the update has shown.
+
+    No wait and no count mean that the condition of the bucket is false.
+    """
+
+    is_counted: bool
+    wait: int = 0
+    item: Item | None = None
 
 
 def write_limits(settings: Settings) -> Limits:
@@ -165,45 +173,54 @@ def admit(context: Context, limits: Limits, caller: Caller, count: int = 1) -> N
 def take(context: Context, bucket: Bucket, limit: Limit, count: int = 1) -> int:
     """Count calls in a bucket. Return 0, or the milliseconds until they are allowed.
 
-    One update starts a bucket that is empty, and another one fills a bucket that is not. The level that was
-    read, or that this process remembers, decides which update is sent. If a concurrent call has changed the
-    level, the refused update returns the level, and the other update may follow.
-
-    Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that follows from the remembered
-    level.
+    Cost: that of `fill`.
     """
-    time, known = times.milliseconds(context.now), _levels().setdefault(context.table, {})
+    return fill(context, bucket, limit, count).wait
+
+
+def fill(context: Context, bucket: Bucket, limit: Limit, count: int = 1) -> Filled:
+    """Count calls in a bucket, unless it is too full or its condition is false.
+
+    One update starts a bucket that is empty, and another one fills a bucket that is not. The level as it was
+    read, or as this process has left it, decides which of them is made. If a concurrent call has changed the
+    level, the update is refused, which shows the level, and the other one may follow.
+
+    Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that the process foresees: a
+    level only rises until it has drained.
+    """
+    now, known = context.now, _levels().setdefault(context.table, {})
+    time, item = times.milliseconds(now), None
     level = known.get(bucket.key, 0) if bucket.level is None else bucket.level
-    common = {":now": time + 1, ":ttl": times.epoch(context.now) + limit.at_once * limit.interval // 1000}
-    start = ("SET drained = :next", "NOT drained BETWEEN :now AND :last")
-    fill = ("SET drained = drained + :more", "drained BETWEEN :now AND :full")
+    expires = {":ttl": times.epoch(now) + limit.at_once * limit.interval // 1000}
     for _ in range(TRIES):
-        if wait := limit.compute_wait(level, context.now, count):
-            return wait
-        is_empty = not isinstance(level, int | Decimal) or not time < level <= limit.last(context.now)
-        change, condition = start if is_empty else fill
-        own = (
-            {":next": time + count * limit.interval, ":last": limit.last(context.now)}
-            if is_empty
-            else {":more": count * limit.interval, ":full": limit.full(context.now, count)}
-        )
+        if wait := limit.compute_wait(level, now, count):
+            return Filled(False, wait, item)
+        is_empty = level <= time
+        if is_empty:
+            change, condition = "drained = :next", "NOT drained > :time"
+            own = {":next": time + count * limit.interval}
+        else:
+            change, condition = "drained = drained + :more", "drained > :time AND drained <= :full"
+            own = {":more": count * limit.interval, ":full": limit.full(now, count)}
         is_taken, item = context.table.update_or_get(
             bucket.key,
-            f"{change}, {bucket.more}",
-            condition=condition,
+            f"SET {change}, {bucket.changes}",
+            condition=f"{condition} AND {bucket.condition}" if bucket.condition else condition,
             names=bucket.names,
-            values={**common, **own, **bucket.values},
+            values={":time": time, **own, **(expires if ":ttl" in bucket.changes else {}), **bucket.values},
         )
-        level = (item or {}).get("drained", 0)
+        level = int((item or {}).get("drained", 0))
         if len(known) >= REMEMBERED:
             known.clear()
         known[bucket.key] = level
         if is_taken:
-            return 0
-    return 1
+            return Filled(True, 0, item)
+        if is_empty == (level <= time) and not limit.compute_wait(level, now, count):
+            return Filled(False, 0, item)
+    return Filled(False, 1, item)
 
 
 @cache
-def _levels() -> WeakKeyDictionary[Table, dict[Key, Any]]:
+def _levels() -> WeakKeyDictionary[Table, dict[Key, int]]:
     """Return the levels at which this process has left the buckets of each table."""
     return WeakKeyDictionary()

@@ -95,8 +95,7 @@ def _write_path(
                 + (", #name = :name" if name else "")
                 + " ADD #found :one REMOVE #ttl",
                 "ConditionExpression": (
-                    "attribute_not_exists(pk) OR "
-                    "(#found BETWEEN :none AND :room AND NOT drained BETWEEN :over AND :last)"
+                    "attribute_not_exists(pk) OR (#found BETWEEN :none AND :room AND NOT drained > :full)"
                 ),
                 "ExpressionAttributeNames": {"#found": "found", "#ttl": "ttl"}
                 | ({"#name": "name"} if name else {}),
@@ -107,8 +106,7 @@ def _write_path(
                     ":one": 1,
                     ":none": 0,
                     ":room": definition.limit - 1,
-                    ":over": GUESSES.full(context.now) + 1,
-                    ":last": GUESSES.last(context.now),
+                    ":full": GUESSES.full(context.now),
                 },
             }
         },
@@ -128,14 +126,19 @@ def _build_result(table: Table, definition: Definition, player: str, path: str) 
 # -- guesses -------------------------------------------------------------------------------------------
 
 
-def _bucket(progress_key: Key, level: Any) -> rates.Bucket:
+def _bucket(progress_key: Key, level: int) -> rates.Bucket:
     """Return the bucket of a player's wrong guesses, as it was read.
 
     A progress without paths expires. One with paths does not: its TTL is `latest`, whose number of
     milliseconds is, in seconds, tens of thousands of years away.
     """
-    more = "#found = if_not_exists(#found, :none), #ttl = if_not_exists(latest, :ttl)"
-    return rates.Bucket(progress_key, more, {"#ttl": "ttl", "#found": "found"}, {":none": 0}, level)
+    return rates.Bucket(
+        progress_key,
+        "#found = if_not_exists(#found, :none), #ttl = if_not_exists(latest, :ttl)",
+        {"#ttl": "ttl", "#found": "found"},
+        {":none": 0},
+        level=level,
+    )
 
 
 def _too_many_guesses(wait: int) -> SlowDown:

@@ -11,7 +11,6 @@ FEATURE = Feature(
         Kind("WAITING#*", "*"),
         Kind("PAIR#*", "PARTED"),
         Kind("REPORTS", "*"),
-        Kind("REPORTER#*", "*"),
         Kind("BAN#*", "*"),
         Kind("BLOCKED#*", "BLOCKED"),
         Kind("TOPIC#*", "HEAD", is_live="missed"),

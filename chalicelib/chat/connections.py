@@ -8,7 +8,7 @@
 | | | | `said`, `last_pair`: evidence.py; `receipts`: receipts.py |
 | | | | `notices`, `claimed_until`, `claim`, `tried`: outbox.py; `listens`: subscriptions.py |
 | | | | `blocked`: the visitors that a report keeps away; `network`, `subject`, `listening` |
-| | | | `t01`…: the times of its last frames; `refused`: refused frames in a row |
+| | | | `last_frame` and `drained` (ms): see api/rates.py; `refused`: refused frames in a row |
 | | | | gsi1 = `CONNECTIONS`, sorted by the second of its handshake |
 
 `state_id` is the id of the connection's current state. It is never used again, and two partners share it. The
@@ -26,13 +26,13 @@ token can resume it.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
 from chalicelib import times
+from chalicelib.api import rates
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -42,7 +42,7 @@ GONE = timedelta(minutes=5)  # how long a connection that has left is kept
 RESUMABLE = timedelta(minutes=1)  # how long a connection that was cut off may be resumed
 REFUSALS = 10  # refused frames in a row: the last of them closes the connection
 DELAY = timedelta(minutes=1)  # between the arrival of a frame and its handling, at most
-MOST_FRAMES = 40  # the largest value of HUBBUB_CHAT_FRAMES
+FRAMES = rates.Limit(at_once=30, interval=333)  # of a connection
 CACHED = 10_000  # refused connections that a process remembers
 OPENING = timedelta(seconds=10)  # how long a connection without a frame may still be opening
 BLOCKED = 100  # visitors that a connection is never matched with again, at most
@@ -121,34 +121,34 @@ class FrameCount(NamedTuple):
 def count_frame(context: Context, id: str, received: datetime, message: bytes = b"") -> FrameCount:
     """Record a frame and return its connection, unless it is too fast or the connection is unknown.
 
-    One write reads the partner and checks the rate. It moves the times of the last frames up by one, on
-    condition that the oldest of them is old enough. `message` is the entry of a message in `said`.
+    One write reads the partner, and counts the frame in the bucket of the connection. `message` is the entry
+    of a message in `said`.
 
-    Cost: 1 WCU per KB of the connection; 1 WCU more for a frame that is too fast. Only with the longest
-    interests, or with a message in each second or more, does it have more than one KB.
+    Cost: 1 WCU per KB of the connection, which has more than one only for a client that sends a message in
+    each second or more. 1 WCU more for a frame that is too fast, and for one that soon follows another one in
+    another process.
     """
-    frames = _window(context.settings.chat_frames)
-    last, span = frames[-1], int(context.settings.chat_span.total_seconds() * 1000)
-    values: dict[str, Any] = {":now": times.milliseconds(received), ":gone": "gone"}
-    values |= {":edge": values[":now"] - span}
-    sets = _shift(frames, ":now", ":never")
+    changes, values = "last_frame = :received", {":received": times.milliseconds(received), ":gone": "gone"}
     if message:
-        sets.append("said = list_append(if_not_exists(said, :none), :message)")
+        changes += ", said = list_append(if_not_exists(said, :none), :message)"
         values |= {":none": [], ":message": [message]}
-    is_accepted, item = context.table.update_or_get(
+    bucket = rates.Bucket(
         key(id),
-        f"SET {', '.join(sets)} REMOVE refused",
-        condition=f"#state <> :gone AND (attribute_not_exists({last}) OR {last} <= :edge)"
-        " AND attribute_exists(pk)",
-        names={"#state": "state"},
-        values=values | ({":never": 0} if len(frames) > 1 else {}),
+        f"{changes} REMOVE refused",
+        {"#state": "state"},
+        values,
+        condition="#state <> :gone AND attribute_exists(pk)",
     )
-    if is_accepted or item is None or item["state"] == "gone":
-        return FrameCount(item if is_accepted else None)
+    filled = rates.fill(context._replace(now=received), bucket, FRAMES)
+    if filled.is_counted:
+        return FrameCount(filled.item)
+    if not filled.wait or (filled.item and filled.item["state"] == "gone"):
+        return FrameCount(None)
     counted = context.table.update(
         key(id), "ADD refused :one", condition="attribute_exists(pk)", values={":one": 1}
     )
-    return FrameCount(None, int((counted or {}).get("refused", 1)), int(item.get(last, 0)) + span)
+    until = times.milliseconds(received) + filled.wait
+    return FrameCount(None, int((counted or {}).get("refused", 1)), until)
 
 
 def received_at(request: Mapping[str, Any], now: datetime) -> datetime:
@@ -193,24 +193,8 @@ class RefusalCache:
 
 
 def inherit_rate(before: Item) -> Item:
-    """Return the rate attributes of a connection for the one that resumes it, so that its frames count on.
-
-    They move up by one, because `t01` shows that this connection has sent a frame (`may_be_opening`).
-    """
-    names = _window(MOST_FRAMES)
-    moved = {later: before[name] for name, later in pairwise(names) if name in before}
-    return moved | ({"refused": before["refused"]} if "refused" in before else {})
-
-
-def _window(frames: int) -> list[str]:
-    return [f"t{i:02}" for i in range(1, frames + 1)]
-
-
-def _shift(names: Sequence[str], first: str, absent: str) -> list[str]:
-    """Build the assignments that give each attribute the old value of the one before it."""
-    return [f"{names[0]} = {first}"] + [
-        f"{name} = if_not_exists({before}, {absent})" for before, name in pairwise(names)
-    ]
+    """Return the rate attributes of a connection for the one that resumes it, so that its frames count on."""
+    return {name: before[name] for name in ("drained", "refused") if name in before}
 
 
 # -- read ----------------------------------------------------------------------------------------------
@@ -233,7 +217,7 @@ def can_block(item: Item) -> bool:
 def may_be_opening(item: Item | None, now: datetime) -> bool:
     """Return whether a 410 may come from a connection that is opening: it is young and has sent no frame."""
     is_young = item is not None and now.timestamp() - item["gsi1sk"] < OPENING.total_seconds()
-    return item is not None and is_young and "t01" not in item
+    return item is not None and is_young and "last_frame" not in item
 
 
 def list_all(table: Table) -> Iterator[Item]:

@@ -132,7 +132,7 @@ def receive_frame(
     are refused ten times in a row is closed. An unknown connection is closed too. It was taken for dead, and
     its client connects again.
 
-    Cost: 1 WCU, and the cost of its action. A frame that is too fast costs 2 WCU, and nothing while
+    Cost: 1 WCU, and the cost of its action. A frame that is too fast costs at most 2 WCU, and nothing while
     `refusals` has its connection.
     """
     request = event["requestContext"]

@@ -174,8 +174,8 @@ def _log_busy() -> Iterator[None]:
 
 
 def _is_silent(item: Item, now: datetime) -> bool:
-    last_frame = item["t01"] / 1000 if "t01" in item else item["gsi1sk"]
-    return now.timestamp() - int(last_frame) > SILENT.total_seconds()
+    heard = item["last_frame"] / 1000 if "last_frame" in item else item["gsi1sk"]
+    return now.timestamp() - int(heard) > SILENT.total_seconds()
 
 
 def _is_open(context: Context, item: Item) -> bool:

@@ -59,5 +59,5 @@ def is_unresponsive(me: Item, partner: Item, received: datetime) -> bool:
     if "receipts" not in partner or "refused" in partner:
         return False
     sent = [age for age in evidence.ages(me.get("said", ()), received) if age >= GRACE]
-    silent = timedelta(milliseconds=times.milliseconds(received) - int(partner.get("t01", 0)))
+    silent = timedelta(milliseconds=times.milliseconds(received) - int(partner.get("last_frame", 0)))
     return bool(sent) and silent >= sent[-1]

@@ -5,7 +5,6 @@
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
 | | | | `network` and `subject` of the reported visitor, for a ban |
 | blocks of a person | `BLOCKED#<visitor>` | `BLOCKED` | `blocked`: visitors that reports keep away; `ttl` |
-| bucket of an address | `REPORTER#<digest>` | `BUCKET` | `drained`: when it is empty (ms); `ttl` |
 
 The reporter's client sends the last messages with the report. The evidence of the pair (evidence.py) proves
 that they were sent. A partner can be reported for a minute after it has parted.
@@ -13,8 +12,7 @@ that they were sent. A partner can be reported for a minute after it has parted.
 A report keeps two connections apart for as long as they last (matching.py), and two persons with tokens for
 as long as the report is kept: a new connection begins with the blocks of its person.
 
-Invariant: an address may send five reports at once, and one more every five minutes (a leaky bucket). An
-address is stored as a digest with the stage's key, and the item expires within half an hour.
+Invariant: an address may send five reports at once, and one more every five minutes (api/rates.py).
 """
 
 from datetime import datetime
@@ -44,14 +42,6 @@ ID_SEPARATOR = "~"  # in the id of a report, instead of # in its key
 
 
 # -- keys ----------------------------------------------------------------------------------------------
-
-
-def bucket_key(settings: Settings, address: str) -> Key:
-    """Build the key of an address's bucket.
-
-    Raises: OSError without a secret, ValueError for an invalid address.
-    """
-    return Key(f"REPORTER#{rates.digest(settings, address)}", "BUCKET")
 
 
 def blocked_key(digest: str) -> Key:
@@ -92,11 +82,11 @@ def count_report(context: Context, me: Item, address: str) -> bool:
     if not connections.can_block(me):
         return False
     try:
-        key = bucket_key(context.settings, address)
-    except Exception as error:
+        key = rates.address_key(context.settings, "reports", address) if address else None
+    except OSError as error:  # no secret, or SSM is unavailable
         logs.log_error("reports are not counted by address", error)
         return True
-    return rates.take(context, rates.Bucket(key), LIMIT) == 0
+    return key is None or rates.take(context, rates.Bucket(key), LIMIT) == 0
 
 
 def block_persons(context: Context, one: evidence.Member, other: evidence.Member) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import app
-from chalicelib.api import auth
-from chalicelib.chat import bans, handlers, reports, subscriptions
+from chalicelib.api import auth, rates
+from chalicelib.chat import bans, connections, handlers, reports, subscriptions
 from chalicelib.chat.schemas import Message, Report, ReportAction, ReportFrame, ReportsQuery
 from chalicelib.comments import comments
 from chalicelib.comments.schemas import CommentBody
@@ -87,7 +87,7 @@ def test_the_reply_of_an_action_comes_before_its_ack(pair: Chat, action: str) ->
     assert second == {"type": "ack", "ref": "r"}
 
 
-def test_an_error_carries_the_ref_of_its_frame(pair: Chat) -> None:
+def test_an_error_carries_the_ref_of_its_frame(pair: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     def error(code: str) -> list[Any]:
         return [{"type": "error", "code": code, "ref": "r"}]
 
@@ -97,7 +97,8 @@ def test_an_error_carries_the_ref_of_its_frame(pair: Chat) -> None:
     assert pair.send("a", "subscribe", topic="stars:1", ref="r") == error("bad_request")
     pair.send("a", "leave")
     assert pair.send("a", "message", text="hello", ref="r") == error("not_matched")
-    pair.settings = SETTINGS._replace(chat_frames=1)
+    monkeypatch.setattr(connections, "FRAMES", rates.Limit(at_once=1, interval=10_000))
+    pair.wait(60)
     pair.send("b", "ping")
     assert pair.send("b", "ping", ref="r")[-1:] == error("slow_down")
 
