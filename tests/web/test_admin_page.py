@@ -364,6 +364,9 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
         assert find_accessibility_violations(page) == []
         assert measure_overflow(page) <= 0
         sign_in(page, token(product, "admin-1", "admin"))
+        shown = page.locator("#sign-out").bounding_box()
+        assert shown
+        assert shown["x"] + shown["width"] <= 360, "the button that signs out is in the window"
         page.get_by_label("Product", exact=True).fill("shoe")
         page.get_by_role("button", name="Show", exact=True).click()
         page.get_by_role("button", name="Hide").click()
@@ -379,7 +382,7 @@ def test_it_speaks_german(browser: Browser, product: Run) -> None:
         page.get_by_role("textbox", name="Token").fill(token(product, "admin-1", "admin"))
         page.get_by_role("button", name="Anmelden").click()
         page.get_by_text("Angemeldet als admin-1").wait_for()
-        card(page, "Meldungen aus dem Chat").get_by_text("Keine Meldungen.").or_(
-            card(page, "Meldungen aus dem Chat").get_by_role("article").first
+        card(page, "Chat-Meldungen").get_by_text("Keine Meldungen.").or_(
+            card(page, "Chat-Meldungen").get_by_role("article").first
         ).wait_for()
         assert page.get_attribute("html", "lang") == "de"

@@ -174,6 +174,24 @@ def test_each_language_has_the_same_words(page: Page) -> None:
     assert all(names == files["words-en"] for names in files.values())
 
 
+TICKS = """
+async () => {
+  const [{ histogram }, { formatsFor }] = await Promise.all([
+    import("./web/lib/histogram.js"), import("./web/lib/formats.js")]);
+  const buckets = Array.from({ length: 12 }, (_, i) => (
+    { from: 987_200_000 + i * 40_000, to: 987_239_999 + i * 40_000, players: 1 }));
+  const shown = { unit: "", text: { scores: String }, words: {}, formats: formatsFor("en") };
+  return histogram(buckets, shown).ticks(600, (text) => 7 * text.length).map(({ text }) => text);
+}
+"""
+
+
+def test_scores_that_are_close_have_different_labels(page: Page) -> None:
+    labels = page.evaluate(TICKS)
+    assert len(labels) >= 3
+    assert len(set(labels)) == len(labels)
+
+
 def test_the_keyboard_reaches_every_feature_and_the_first_link_skips_the_header(page: Page) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"

@@ -239,12 +239,16 @@ def _multiply(route: Route, scale: int) -> None:
     route.fulfill(response=answer, json=body)
 
 
+@pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
 @pytest.mark.parametrize(("width", "scale", "digits"), [(320, 40, 5), (320, 300_000, 9), (1280, 300_000, 9)])
-def test_large_numbers_fit(browser: Browser, product: Run, width: int, scale: int, digits: int) -> None:
-    size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
-    with filled(browser, product, TWO_DAYS, scale, **size) as page:
+def test_large_numbers_fit(
+    browser: Browser, product: Run, width: int, scale: int, digits: int, locale: str
+) -> None:
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "locale": locale}
+    with filled(browser, product, TWO_DAYS, scale, **options) as page:
         shown = page.inner_text("#total-views dd").split()[0]
-        assert len(shown.replace(",", "")) >= digits
+        assert len(shown.replace(",", "").replace(".", "")) >= digits
+        assert find_cut_labels(page) == []
         assert measure_overflow(page) == 0
         assert find_overlaps(page, "#pages td > *:not(.bar), #pages td.number, .figures dd") == []
         wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML)"

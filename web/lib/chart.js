@@ -2,7 +2,7 @@
 
 import { callDocument, make } from "./dom.js";
 
-const GUTTER = 44; // pixels for the labels of the y axis
+const GUTTER = 44; // pixels, at least, for the labels of the y axis
 const STEPS = 4; // at most so many lines above the axis
 const WIDEST = 64; // pixels of a bar
 const FONT = "12px system-ui, 'DejaVu Sans', sans-serif";
@@ -21,7 +21,7 @@ function draw(name, attributes) {
 }
 
 export class Bars {
-  #host = null; #shown = null; #chosen = -1; #watch = new ResizeObserver(() => this.#fit());
+  #host = null; #shown = null; #chosen = -1; #gutter = GUTTER; #watch = new ResizeObserver(() => this.#fit());
   #svg = draw("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
   #marks = make("div", { className: "marks" }); #below = make("div", { className: "ticks" });
 
@@ -59,6 +59,8 @@ export class Bars {
   }
 
   #fit() {
+    this.#gutter = Math.max(GUTTER, ...this.#splits().map((value) => Math.ceil(measure(this.#shown.short(value))) + 8));
+    this.#host.style.setProperty("--gutter", `${this.#gutter}px`);
     this.#draw();
     this.#label();
   }
@@ -78,7 +80,7 @@ export class Bars {
   #draw() {
     const { series, earlier, marked } = this.#shown, splits = this.#splits();
     const y = (value) => 100 - (100 * value) / splits.at(-1);
-    const narrower = Math.min(1, (WIDEST * this.#length()) / (this.#host.clientWidth - GUTTER));
+    const narrower = Math.min(1, (WIDEST * this.#length()) / (this.#host.clientWidth - this.#gutter));
     const path = (values, width) => values.map((value, i) => (value
       ? `M${i + (1 - width) / 2} 100V${y(value)}h${width}V100z` : "")).join("");
     const bars = series.flatMap(({ values, className, width }) => [
@@ -97,7 +99,7 @@ export class Bars {
 
   /** Write the labels of both axes. None overlaps another and none is cut at an edge. */
   #label() {
-    const width = this.#host.clientWidth, inner = width - GUTTER, splits = this.#splits();
+    const width = this.#host.clientWidth, inner = width - this.#gutter, splits = this.#splits();
     const { ticks, xTitle, yTitle, short } = this.#shown;
     if (inner <= 0) return;
     const found = ticks(inner, measure);
@@ -105,7 +107,7 @@ export class Bars {
       let end = -Infinity;
       return found.flatMap(({ at, [name]: text }) => {
         if (!text) return [];
-        const half = measure(text) / 2, centre = GUTTER + ((at + 0.5) / this.#length()) * inner;
+        const half = measure(text) / 2, centre = this.#gutter + ((at + 0.5) / this.#length()) * inner;
         const left = Math.max(0, Math.min(centre - half, width - 2 * half - 1));
         if (left < end + 6) return [];
         end = left + 2 * half;
@@ -166,7 +168,7 @@ SHEET.replaceSync(`
 .plot:has(.single) { --below: 70px; }
 .plot > * { position: absolute; inset: auto 0 0; }
 .plot svg, .marks { top: 26px; bottom: auto; height: calc(100% - var(--below)); }
-.plot svg { left: ${GUTTER}px; width: calc(100% - ${GUTTER}px); overflow: visible; }
+.plot svg { left: var(--gutter); width: calc(100% - var(--gutter)); overflow: visible; }
 .plot path, .plot polyline { vector-effect: non-scaling-stroke; }
 .plot .grid { stroke: var(--c-line); }
 .plot .chosen { fill: var(--h-tint, var(--tint)); }
@@ -174,7 +176,7 @@ SHEET.replaceSync(`
 .plot .visitors { fill: var(--c-darker); }
 .plot .marked { fill: var(--c-accent); }
 .plot .earlier { fill: none; stroke: var(--c-edge); stroke-width: 1.5; stroke-dasharray: 4; }
-.marks { width: 38px; }
+.marks { width: calc(var(--gutter) - 6px); }
 .ticks { height: calc(var(--below) - 26px); }
 .plot > div > * { position: absolute; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .mark { right: 0; transform: translateY(-50%); }

@@ -8,7 +8,7 @@ export function histogram(buckets, { unit, score, text, words, formats: { points
   return {
     series: [{ values: merged.map(({ players }) => players), className: "views", width: 0.86 }],
     marked: score === undefined ? -1 : merged.findIndex(({ from, to }) => from <= score && score <= to),
-    ticks: (width, measure) => edges(merged, width, measure, short),
+    ticks: (width, measure) => edges(merged, width, measure, distinct(merged, short, points)),
     short,
     xTitle: unit ? text.scoreIn(unit) : words.score,
     yTitle: words.playersAxis,
@@ -31,12 +31,17 @@ function merge(buckets) {
   return merged;
 }
 
+/** Return the format whose labels of the ranges differ: the short one, or the one with all digits. */
+function distinct(merged, short, points) {
+  return new Set(merged.map(({ from }) => short(from))).size === merged.length ? short : points;
+}
+
 /** Label the edges between ranges with the score at which the next one begins. */
-function edges(merged, width, measure, short) {
-  const widest = Math.max(...merged.map(({ from }) => measure(short(from)))) + 12;
+function edges(merged, width, measure, format) {
+  const widest = Math.max(...merged.map(({ from }) => measure(format(from)))) + 12;
   const every = [1, 2, 5, 10, 20, 50].find((step) => step * (width / merged.length) >= widest) ?? merged.length;
   const size = merged.length > 1 ? merged[1].from - merged[0].from : 1;
   const isRound = ({ from }) => Math.round(from / size) % every === 0;
-  const ticks = merged.flatMap((one, i) => (isRound(one) ? [{ at: i - 0.5, text: short(one.from) }] : []));
-  return ticks.length ? ticks : [{ at: -0.5, text: short(merged[0].from) }];
+  const ticks = merged.flatMap((one, i) => (isRound(one) ? [{ at: i - 0.5, text: format(one.from) }] : []));
+  return ticks.length ? ticks : [{ at: -0.5, text: format(merged[0].from) }];
 }

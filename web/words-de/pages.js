@@ -52,7 +52,7 @@ export const words = {
   dashboard: {
     site: "Website",
     period: "Zeitraum",
-    periods: { today: "Heute", "7d": "7 Tage", "30d": "30 Tage", "12m": "12 Monate", all: "Alles", range: "Eigener" },
+    periods: { today: "Heute", "7d": "7 Tage", "30d": "30 Tage", "12m": "12 Monate", all: "Alles", range: "Von–bis" },
     from: "Von",
     to: "Bis",
     compare: "Vergleichen",
