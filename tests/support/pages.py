@@ -82,10 +82,8 @@ def token(run: Run, sub: str, scope: str = "") -> str:
     return auth.mint(Settings(secret=ENVIRONMENT["HUBBUB_SECRET"]), sub, scope=scope)
 
 
-def find_accessibility_violations(
-    page: Page, impacts: tuple[str, ...] = ("serious", "critical")
-) -> list[str]:
-    """Return the violations of these impacts that axe finds in light and in dark colours."""
+def find_accessibility_violations(page: Page) -> list[str]:
+    """Return the violations that axe finds in light and in dark colours."""
     from axe_playwright_python.sync_playwright import Axe
 
     found: list[str] = []
@@ -95,7 +93,6 @@ def find_accessibility_violations(
         found += [
             f"{scheme}: {one['id']}: {node['html']} {node['failureSummary']}"
             for one in Axe().run(page).response["violations"]
-            if one["impact"] in impacts
             for node in one["nodes"]
         ]
     return found

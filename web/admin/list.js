@@ -11,8 +11,6 @@ export class List {
   /** `draw` returns an article for an item. `empty` is the text of a list without items. */
   constructor(box, draw, empty) {
     [this.#box, this.#draw, this.#empty] = [box, draw, empty];
-    box.tabIndex = 0;
-    box.role = "region";
   }
 
   /** Load the first page of a call's list. */
