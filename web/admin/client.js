@@ -1,6 +1,6 @@
 // The client of the admin page. It calls only the API that served the page, so no link can redirect the token.
 
-import { Hubbub, HubbubError } from "../lib/hubbub.js";
+import { Hubbub, HubbubError } from "../lib/core.js";
 import { words } from "../lib/words.js";
 
 const TIMEOUT = 10_000; // ms

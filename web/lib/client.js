@@ -1,7 +1,7 @@
 // The dashboard's client of the API: `hubbub.js` with a time limit.
 
 import { api, socket } from "./config.js";
-import { Hubbub, HubbubError } from "./hubbub.js";
+import { Hubbub, HubbubError } from "./core.js";
 import { words } from "./words.js";
 
 const TIMEOUT = 8000; // ms until a call without a response counts as offline

@@ -1,5 +1,6 @@
 // <hubbub-chat lobby="main">: talk with a stranger. Nothing is sent before the visitor starts.
 
+import "../lib/chat.js";
 import { make, onSubmit, write } from "../lib/dom.js";
 import { words } from "../words-en/chat.js";
 import { Widget } from "./element.js";

@@ -1,7 +1,7 @@
 // <hubbub-comments product="garment-767">: the comments on a product, to read, filter, write, edit and delete.
 
 import { make, stars } from "../lib/dom.js";
-import { HubbubError } from "../lib/hubbub.js";
+import { HubbubError } from "../lib/core.js";
 import { words } from "../words-en/comments.js";
 import { entry, form } from "./comment.js";
 import { findLanguage, languageTag, newKey, Widget } from "./element.js";

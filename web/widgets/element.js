@@ -3,7 +3,7 @@
 import { readClaims } from "../lib/claims.js";
 import { callDocument, make, write } from "../lib/dom.js";
 import { formatsFor } from "../lib/formats.js";
-import { Hubbub, HubbubError } from "../lib/hubbub.js";
+import { Hubbub, HubbubError } from "../lib/core.js";
 import { words as english } from "../words-en/shared.js";
 import { STYLE } from "./style.js";
 
@@ -113,7 +113,7 @@ export class Widget extends HTMLElement {
     if (turn !== this.#turn) return;
     const given = this.#given;
     const isOwn = isKnown || Boolean(given);
-    this.#words = { ...shared, ...given, errors: { ...shared.errors, ...given?.errors } };
+    this.#words = { ...shared, ...given, errors: { ...shared.errors, ...own.errors, ...given?.errors } };
     this.#text = { ...own, ...given };
     this.locale = (isOwn && tag) || "en";
     this.formats = formatsFor(this.locale);

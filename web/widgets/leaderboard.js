@@ -3,7 +3,6 @@
 
 import { Bars, SHEET } from "../lib/chart.js";
 import { make, onSubmit, write } from "../lib/dom.js";
-import { histogram } from "../lib/histogram.js";
 import { words } from "../words-en/leaderboard.js";
 import { column, newKey, row, Widget } from "./element.js";
 
@@ -17,7 +16,7 @@ class Leaderboard extends Widget {
   static every = 5000;
   static topic = (widget) => `leaderboard:${widget.#name}`;
   #board = null; #items = []; #me = ""; #shown = 0; #cursor = null; #key = ""; #isSending = false;
-  #bars = new Bars();
+  #bars = new Bars(); #histogram = null;
   #title = make("h3", { part: "title" });
   #facts = make("p", { part: "facts", className: "quiet" });
   #standing = make("p", { part: "standing", ariaLive: "polite" });
@@ -77,6 +76,7 @@ class Leaderboard extends Widget {
       me && this.call("getPlayer", { board, player: me }).catch(nullIfNotFound),
       this.hasAttribute("distribution") && this.call("getDistribution", { board }),
     ]);
+    if (distribution) this.#histogram ??= (await import("../lib/histogram.js")).histogram;
     const isListed = entries.items.some((entry) => entry.player === me);
     const near = standing && !isListed
       ? await this.call("getEntries", { board, around: me, limit: AROUND }).catch(nullIfNotFound)
@@ -179,7 +179,7 @@ class Leaderboard extends Widget {
     const { text, words, formats } = this;
     this.#figure.hidden = !buckets.length;
     this.#keys[1].hidden = !standing;
-    if (buckets.length) this.#bars.show(this.#plot, histogram(buckets, { unit: this.#board.unit, score: standing?.score, text, words, formats }));
+    if (buckets.length) this.#bars.show(this.#plot, this.#histogram(buckets, { unit: this.#board.unit, score: standing?.score, text, words, formats }));
   }
 }
 

@@ -25,4 +25,8 @@ export const words = {
   atLeast: "Spieler mit mindestens so vielen Antworten",
   reached: (number, atLeast, exactly) => `Mindestens ${answers(number)}: ${players(atLeast)}. Genau ${format(number)}: ${players(exactly)}.`,
   foundAll: (number, limit) => `${players(number)} ${number === 1 ? "hat" : "haben"} alle ${format(limit)} gefunden.`,
+  errors: {
+    LimitReached: "Du hast schon die Höchstzahl an Antworten gefunden.",
+    NotOpen: "Dieses Rätsel ist gerade nicht offen.",
+  },
 };

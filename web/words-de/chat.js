@@ -29,4 +29,11 @@ export const words = {
     matched: "Du bist mit jemandem verbunden",
     idle: "Du hast den Raum verlassen",
   },
+  errors: {
+    not_matched: "Du bist mit niemandem verbunden.",
+    unconfirmed: "Dein Gegenüber ist vielleicht offline.",
+    too_long: "Die Nachricht ist zu lang.",
+    slow_down: "Du sendest zu schnell. Bitte warte einen Augenblick.",
+    bad_request: "Das wurde nicht angenommen.",
+  },
 };

@@ -39,4 +39,7 @@ export const words = {
   deleteReply: "Diese Antwort löschen?",
   rating: "Deine Bewertung",
   text: "Dein Kommentar",
+  errors: {
+    PreconditionFailed: "Dieser Kommentar wurde inzwischen geändert. Brich ab und bearbeite ihn noch einmal.",
+  },
 };

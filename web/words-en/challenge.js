@@ -25,4 +25,8 @@ export const words = {
   atLeast: "players who found at least this many answers",
   reached: (number, atLeast, exactly) => `At least ${answers(number)}: ${players(atLeast)}. Exactly ${format(number)}: ${players(exactly)}.`,
   foundAll: (number, limit) => `${players(number)} found all ${format(limit)}.`,
+  errors: {
+    LimitReached: "You have found the maximum number of answers.",
+    NotOpen: "This challenge is not open.",
+  },
 };

@@ -29,4 +29,11 @@ export const words = {
     matched: "You are chatting with a stranger",
     idle: "You have left the lobby",
   },
+  errors: {
+    not_matched: "You have no chat partner.",
+    unconfirmed: "The stranger may be offline.",
+    too_long: "The message is too long.",
+    slow_down: "You are sending too fast. Please wait a moment.",
+    bad_request: "This was not accepted.",
+  },
 };

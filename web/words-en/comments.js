@@ -38,4 +38,7 @@ export const words = {
   deleteReply: "Delete this reply?",
   rating: "Your rating",
   text: "Your comment",
+  errors: {
+    PreconditionFailed: "This comment has been changed in the meantime. Cancel, then edit it again.",
+  },
 };
