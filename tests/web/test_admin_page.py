@@ -86,7 +86,7 @@ def test_a_refused_token_is_forgotten_with_a_reason(
 ) -> None:
     with open_page(browser, f"{product.page}web/admin.html") as page:
         sign_in(page, token(product, sub) if sub else "nonsense")
-        page.locator("#notice").get_by_text(said).wait_for()
+        page.locator("#notice").get_by_text(said, exact=True).wait_for()
         assert page.evaluate("sessionStorage.length") == 0
         assert not page.locator("#signed-in").is_visible()
         sign_in(page, f"Bearer {token(product, 'admin-1', 'admin')}")

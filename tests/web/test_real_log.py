@@ -287,8 +287,9 @@ def test_a_site_may_be_entered_as_an_address(browser: Browser, product: Run, ent
 
 
 def test_an_error_stands_alone_without_a_skeleton(browser: Browser, product: Run) -> None:
-    with open_page(browser, f"{product.page}web/dashboard.html?site=no+host&period=7d") as page:
-        page.wait_for_selector("[role=alert]")
+    address = f"{product.page}web/dashboard.html?site=no+host&period=7d"
+    with open_page(browser, address, locale="de-DE") as page:
+        page.get_by_text("Das wurde nicht angenommen. Bitte prüfe deine Eingabe.", exact=True).wait_for()
         assert page.locator(".skeleton").count() == 0
 
 

@@ -68,7 +68,8 @@ function warn(text) {
 
 authorization.addEventListener("refused", ({ detail: { status, message } }) => {
   if (!token.get()) return; // another call has already reported it
-  signOut(status === 403 ? text.noAdmin : `${text.invalidToken} ${message}`);
+  console.warn(message); // names the claim
+  signOut(status === 403 ? text.noAdmin : text.invalidToken);
 });
 
 byId("sign-in").addEventListener("submit", (event) => {

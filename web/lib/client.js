@@ -14,8 +14,10 @@ export const createClient = () => new Hubbub(api, {
 /** Return whether the same call may succeed later. */
 export const isTransient = (error) => error instanceof HubbubError && (!error.status || error.status >= 500 || error.status === 429);
 
-/** Return the text of an error for the visitor. A bug in this code is also logged to the console. */
+/** Return the text of an error for the visitor, in the visitor's language. Its details are for the console. */
 export function explain(error) {
-  if (!(error instanceof HubbubError)) console.error(error);
-  return error.code === "Offline" ? words.notResponding : error.code === "BadResponse" ? words.status(error.status) : error.message;
+  if (error instanceof HubbubError) console.warn(error.message);
+  else console.error(error);
+  if (error.code === "Offline") return words.notResponding;
+  return error.code === "BadResponse" ? words.status(error.status) : (words.errors[error.code] ?? words.failed);
 }

@@ -28,7 +28,7 @@ export const words = {
 
   front: {
     sections: "Features",
-    sentence: "Hubbub adds view counts, leaderboards, challenges, comments and chat to any web site.",
+    sentence: "Hubbub adds view counts, leaderboards, challenges, comments and chat to any website.",
     lead: "It runs in your own AWS account and updates in real time. Each feature below is live: try it, then copy the lines beside it into your page.",
     dashboard: "Open the dashboard",
     fill: "Fill with demo data",
