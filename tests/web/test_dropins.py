@@ -61,7 +61,7 @@ def example(product: Run, name: str, edit: Callable[[str], str] = str) -> str:
     """Return a page with the lines of the document that name a file, as another site uses them."""
     blocks: list[str] = re.findall(r"```html\n(.*?)```", DROP_INS, re.DOTALL)
     [lines] = [block for block in blocks if f"/{name}" in block.splitlines()[0]]
-    head = f'<meta name="viewport" content="width=device-width"><title>{TITLE}</title><h1>Shop</h1>'
+    head = f'<meta name="viewport" content="width=device-width"><title>{TITLE}</title><main><h1>Shop</h1>'
     lines = lines.replace("HUBBUB/", product.page)
     local = lines.replace("<script async", "<script async data-local")  # the shop is on localhost
     return edit(f'<!doctype html><html lang="en">{head}\n{local}')

@@ -27,6 +27,13 @@ export function findLanguage(element) {
   return "";
 }
 
+/** Return the level of a heading in an element: one below the heading before it. */
+function findLevel(element) {
+  const headings = [...callDocument("querySelectorAll", "h1, h2, h3, h4, h5, h6")];
+  const before = headings.filter((heading) => heading.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING).at(-1);
+  return before ? Math.min(6, Number(before.localName[1]) + 1) : 2;
+}
+
 /** Return a language tag as browsers accept it, such as "en-US" for "en_us", or "". */
 export function languageTag(text) {
   try {
@@ -119,6 +126,7 @@ export class Widget extends HTMLElement {
     this.formats = formatsFor(this.locale);
     this.root.lang = this.locale;
     this.root.dir = isOwn ? "" : "ltr"; // words in another language than the page's have their own direction
+    this.root.querySelector("[part=title]").ariaLevel = String(findLevel(this));
     this.begin();
     if (!topic) return;
     let polls = 0, values = 0;
