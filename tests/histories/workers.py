@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PER_PROCESS = 150  # histories of a process: an engine keeps a part of each deleted table
 ENVIRONMENT = {
     "HUBBUB_STAGE": "local",
+    "HUBBUB_QUEUE": "on",
     "HUBBUB_SECRET": "0123456789abcdef0123456789abcdef",
     "POWERTOOLS_METRICS_DISABLED": "true",
     "POWERTOOLS_LOG_LEVEL": "CRITICAL",
