@@ -770,14 +770,7 @@ def get_page() -> Response[str]:
 @router.route("GET", "/web/config.json")
 def get_page_config() -> schemas.PageConfig:
     """Return the configuration of the page."""
-    sign_in = schemas.PageSignIn(**stage.sign_in._asdict()) if stage.sign_in else None
-    return schemas.PageConfig(
-        stage=stage.stage,
-        socket=stage.socket,
-        guests=stage.guests,
-        sites=stage.named_sites(),
-        sign_in=sign_in,
-    )
+    return static.configure_page(stage)
 
 
 @router.route("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from chalicelib.api.router import Response
+from chalicelib.api.schemas import PageConfig, PageSignIn
 from chalicelib.errors import NotFound
 from chalicelib.settings import Settings
 
@@ -71,6 +72,17 @@ def serve_index(stage: Settings, path: str, query: Any) -> Response[str]:
     pairs = [(name, value) for name in query or () for value in query.getlist(name)]
     address = f"./{path.rpartition('/')[2]}/" + (f"?{urlencode(pairs)}" if pairs else "")
     return Response("", status=302, headers={"Location": address})
+
+
+def configure_page(stage: Settings) -> PageConfig:
+    """Return the configuration of the page at a stage."""
+    return PageConfig(
+        stage=stage.stage,
+        socket=stage.socket,
+        guests=stage.guests,
+        sites=stage.named_sites(),
+        sign_in=PageSignIn(**stage.sign_in._asdict()) if stage.sign_in else None,
+    )
 
 
 def serve_reference(name: str = "index.html") -> Response[str]:
