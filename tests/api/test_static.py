@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import app
 from chalicelib.api import static
 from chalicelib.errors import NotFound
-from chalicelib.settings import Settings
+from chalicelib.settings import Settings, read
 from local.__main__ import main
 
 WEB = Path(__file__).parents[2] / "web"
@@ -30,8 +30,14 @@ def test_the_app_serves_the_page_and_the_address_of_its_sockets() -> None:
             "stage": "local",
             "socket": "",
             "guests": True,
+            "sites": [],
             "signIn": None,
         }
+
+
+def test_the_configuration_names_the_sites_of_the_stage_but_no_patterns() -> None:
+    sites = "shop.example,*.example.org,blog.example/posts/*,*"
+    assert static.configure_page(read({"HUBBUB_SITES": sites})).sites == ["blog.example", "shop.example"]
 
 
 def asked_for(path: str, query: dict[str, list[str]] | None = None) -> dict[str, Any]:
