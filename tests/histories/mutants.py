@@ -8,6 +8,7 @@ The faults of the protocol of tags are in tests/aggregates/test_model.py, which 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from local import filters
 from local.engines.engine import Engine
 from tests.histories.event_sources import Queue
 from tests.histories.history import run
+from tests.histories.scenario import scenario
 
 Body = dict[str, Any]
 Change = Callable[[str, Body], bool]
@@ -55,6 +57,7 @@ class Mutant:
     wrapper: Wrapper = lambda function, *arguments: None  # called with the function and its arguments
     change: Change = lambda operation, body: False
     change_reply: ChangeReply = lambda operation, request, reply: False
+    theme: str = "everything"  # of the histories that can show it
     applied: int = 0
 
     def rewrite(self, operation: str, body: Body, reply: Body | None = None) -> bool:
@@ -245,69 +248,80 @@ def _without_listing(function: Wrapper, *arguments: Any) -> Any:
     return {at: amount for at, amount in function(*arguments).items() if at[1] != "gsi1pk"}
 
 
-ALL = (
-    # Exactly once: the sums
-    Mutant("a derived attribute is left behind by a crash", engine_of_sums, "_add", _derive_new_alone),
-    Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
-    Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
-    Mutant("a day is not in the total of its site", totals, "add_day", lambda f, *a: None),
-    Mutant("a referrer is not counted", sites, "count_event", _without_referrer),
-    # Exactly once: the stream
-    Mutant("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
-    Mutant("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
-    Mutant("a query ends with its first page", change_reply=_drop("LastEvaluatedKey")),
-    Mutant("the rest of a batch is dropped", change_reply=_drop("UnprocessedItems", "UnprocessedKeys")),
-    Mutant("an expired item is subtracted", app, "apply", _hide_expiry),
-    without("an image that cannot be computed is dropped", "QUARANTINE#", "", "Put"),
-    # Exactly once: the queue and the requests
-    Mutant("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
-    Mutant("a failed queue message is acknowledged", app, "write_views", _nothing),
-    unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
-    Mutant(
-        "an activity without its score is not completed", scores, "_complete_activities", lambda f, *a: None
+FAULTS = {
+    # Half of these histories have the queue.
+    "everything": (
+        Mutant("a derived attribute is left behind by a crash", engine_of_sums, "_add", _derive_new_alone),
+        Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
+        Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
+        Mutant("a day is not in the total of its site", totals, "add_day", lambda f, *a: None),
+        Mutant("a referrer is not counted", sites, "count_event", _without_referrer),
+        Mutant("a referrer is not listed", sites, "count_event", _without_listing),
+        Mutant(
+            "a period ends a day early", site_queries, "read_period", lambda f, *a: Period(f(*a).days[:-1])
+        ),
+        Mutant("a batch is acknowledged before it is counted", app, "apply", _despite_busy),
+        unconditional("a repeated submission counts again", "PLAYER#", "ACTIVITY#", "Put"),
+        Mutant("an expired item is subtracted", app, "apply", _hide_expiry),
+        Mutant("the rest of a batch is dropped", change_reply=_drop("UnprocessedItems", "UnprocessedKeys")),
+        Mutant("a refused part of a queue request is dropped", Queue, "send_message_batch", _nothing),
+        Mutant("a failed queue message is acknowledged", app, "write_views", _nothing),
+        without("an image that cannot be computed is dropped", "QUARANTINE#", "", "Put"),
     ),
-    Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
-    Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
-    unconditional("a mark rests on an earlier read", "TREE#", "NODE", "Update", "full"),
-    unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
-    unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
-    Mutant("the idempotency key is ignored", app, "post_comment", _without_key),
-    without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
-    replace(
-        unconditional("a repeated vote counts again", "PRODUCT#", "VOTE#", "Put"), change_reply=_without_votes
+    "scores": (
+        Mutant("an activity is not completed", scores, "_complete_activities", lambda f, *a: None),
+        Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
+        Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
+        unconditional("a mark rests on an earlier read", "TREE#", "NODE", "Update", "full"),
+        Mutant("a stranger may change scores", app, "post_score delete_player", _as_admin),
     ),
-    unconditional("an edit overwrites another one", "PRODUCT#", "COMMENT#", "Put"),
-    without("the counters of a deleted comment stay", "PRODUCT#", "COUNTERS#", "Delete"),
-    Mutant("the votes of a deleted comment stay", cleanup, "step", lambda f, *a: None),
-    Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
-    # Lists
-    Mutant("a referrer is not listed", sites, "count_event", _without_listing),
-    Mutant("a period ends a day early", site_queries, "read_period", lambda f, *a: Period(f(*a).days[:-1])),
-    Mutant("a comment is not listed", comments, "list_attributes", lambda f, *a: {}),
-    # Matching
-    unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
-    split("the entry in the pool is written separately", "WAITING#", is_first=False),
-    Mutant("nobody is found in the pool", change_reply=_empty_pool),
-    Mutant("the sweep does nothing", app, "sweep", lambda f, *a: None),
-    without("a report is acknowledged and not kept", "REPORTS", "", "Put"),
-    Mutant("two whom a report has parted meet again", change=_block_nobody),
-    Mutant("two tabs of one person are matched", connections, "build_item", _as_stranger),
-    Mutant("a frame for another pair is taken", handlers, "read_label", _without_pair),
-    Mutant("a message is acknowledged when it is posted", receipts, "new_id", lambda f, *a: ""),
-    # Bans
-    Mutant("a ban closes no connection", matchmaker, "close_banned", lambda f, *a: ()),
-    Mutant("a ban is not written", bans, "ban", lambda f, *a: None),
-    Mutant(
-        "a subject is not banned", bans, "ban", lambda f, context, digests, *a: f(context, digests[:1], *a)
+    "paths": (
+        Mutant("a query ends with its first page", change_reply=_drop("LastEvaluatedKey")),
+        unconditional("a path is found twice", "CHALLENGE#", "PATH#", "Put"),
+        Mutant("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
     ),
-    Mutant("everybody is banned", bans, "is_banned", lambda f, *a: True),
-    # Permissions
-    Mutant("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
-    Mutant("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
-    Mutant("a stranger may read what is hidden", app, "get_comment get_challenge_player", _as_admin),
-    Mutant("a stranger may change scores", app, "post_score delete_player", _as_admin),
-)
-MUTANTS = {one.name: one for one in ALL}
+    "comments": (
+        Mutant("a refused transaction is taken for written", Table, "transact", lambda f, *a: f(*a) and ()),
+        unconditional("an author has two comments", "PRODUCT#", "AUTHOR#", "Put"),
+        Mutant("the idempotency key is ignored", app, "post_comment", _without_key),
+        unconditional("an edit overwrites another one", "PRODUCT#", "COMMENT#", "Put"),
+        without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
+        without("the counters of a deleted comment stay", "PRODUCT#", "COUNTERS#", "Delete"),
+        Mutant("a comment is not listed", comments, "list_attributes", lambda f, *a: {}),
+        Mutant("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
+    ),
+    "reactions": (
+        replace(
+            unconditional("a repeated vote counts again", "PRODUCT#", "VOTE#", "Put"),
+            change_reply=_without_votes,
+        ),
+        Mutant("the votes of a deleted comment stay", cleanup, "step", lambda f, *a: None),
+        Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
+        Mutant("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
+    ),
+    "arrivals": (
+        split("the entry in the pool is written separately", "WAITING#", is_first=False),
+        Mutant("nobody is found in the pool", change_reply=_empty_pool),
+    ),
+    "talks": (
+        unconditional("a pair is matched whatever its two have become", "CONN#", "STATE", "Update"),
+        Mutant("the sweep does nothing", app, "sweep", lambda f, *a: None),
+        Mutant("two tabs of one person are matched", connections, "build_item", _as_stranger),
+        Mutant("a frame for another pair is taken", handlers, "read_label", _without_pair),
+        Mutant("a message is acknowledged when it is posted", receipts, "new_id", lambda f, *a: ""),
+    ),
+    "bans": (
+        without("a report is acknowledged and not kept", "REPORTS", "", "Put"),
+        Mutant("two whom a report has parted meet again", change=_block_nobody),
+        Mutant("a ban closes no connection", matchmaker, "close_banned", lambda f, *a: ()),
+        Mutant("a ban is not written", bans, "ban", lambda f, *a: None),
+        Mutant("a subject is not banned", bans, "ban", lambda f, to, digests, *a: f(to, digests[:1], *a)),
+        Mutant("everybody is banned", bans, "is_banned", lambda f, *a: True),
+    ),
+}
+"""The planted faults by the theme of the histories that can show them."""
+MUTANTS = {one.name: replace(one, theme=theme) for theme, faults in FAULTS.items() for one in faults}
+LONGEST = 100  # histories
 
 
 class Caught(NamedTuple):
@@ -317,12 +331,16 @@ class Caught(NamedTuple):
     difference: str = ""
 
 
-def hunt(engine: Engine, mutant: Mutant, seeds: Sequence[int]) -> Caught:
-    """Run histories with a mutant until one has a difference. Raises Unfit when it never took effect."""
-    for number, seed in enumerate(seeds, 1):
+def hunt(engine: Engine, mutant: Mutant, longest: int = LONGEST) -> Caught:
+    """Run histories of its theme with a mutant until one has a difference.
+
+    Raises Unfit when it never took effect.
+    """
+    seeds = (seed for seed in itertools.count(1) if scenario(seed).theme.name == mutant.theme)
+    for number, seed in enumerate(itertools.islice(seeds, longest), 1):
         outcome = run(engine, seed, planted=mutant)
         if outcome.differences and mutant.applied:
             return Caught(number, outcome.differences[0])
     if not mutant.applied:
-        raise Unfit(f"{mutant.name}: took no effect in {len(seeds)} histories")
-    return Caught(len(seeds))
+        raise Unfit(f"{mutant.name}: took no effect in {longest} histories")
+    return Caught(longest)
