@@ -15,9 +15,10 @@ import logging
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Mapping
-from datetime import timedelta
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
 MIN_SECRET = 32  # bytes: RFC 7518, 3.2
+SECRET_SECONDS = 300  # for which a process keeps the secret of SSM
+ROTATION = timedelta(hours=24)  # for which the secret before a new one is valid too
 LEEWAY = 60  # seconds that an issuer's clock may be ahead of ours
 ALGORITHMS = ("RS256", "ES256")  # accepted for the keys of a JWKS URL
 FRESH = 300  # seconds for which fetched keys are used without another request
@@ -134,26 +137,36 @@ def _issuer(settings: Settings, algorithms: tuple[str, ...]) -> Issuer:
 
 
 def read_secret(settings: Settings) -> bytes:
+    """Return the stage's secret, which signs. Raises OSError as `read_secrets` does."""
+    return read_secrets(settings)[0]
+
+
+def read_secrets(settings: Settings) -> tuple[bytes, ...]:
     """Return the stage's secret from the environment, from a file, or from SSM, in this order.
+
+    A secret in SSM is followed by the one before it for a day, so that its tokens stay valid.
 
     Raises: OSError when there is no secret, or when it is too short.
     """
     if settings.secret:
-        found = settings.secret.encode()
+        found: tuple[bytes, ...] = (settings.secret.encode(),)
     elif settings.secret_file:
-        found = Path(settings.secret_file).read_bytes().strip()
+        found = (Path(settings.secret_file).read_bytes().strip(),)
     elif settings.secret_parameter:
-        found = read_parameter(settings)
+        found = read_parameter(settings, int(time.time() / SECRET_SECONDS))
     else:
         raise OSError("none of HUBBUB_SECRET, HUBBUB_SECRET_FILE and HUBBUB_SECRET_PARAMETER is set")
-    if len(found) < MIN_SECRET:
-        raise OSError(f"the secret has {len(found)} bytes, fewer than {MIN_SECRET}")
+    if len(found[0]) < MIN_SECRET:
+        raise OSError(f"the secret has {len(found[0])} bytes, fewer than {MIN_SECRET}")
     return found
 
 
-@cache
-def read_parameter(settings: Settings) -> bytes:
-    """Read the secret from SSM, once per process."""
+@lru_cache(maxsize=4)
+def read_parameter(settings: Settings, span: int) -> tuple[bytes, ...]:
+    """Read the secret from SSM, once per process and span of time, and the one before it if it is recent.
+
+    A version is read as `name:version` (AWS Systems Manager User Guide, parameter versions).
+    """
     import boto3  # imported here, because only functions that verify tokens need this client
     from botocore.config import Config
 
@@ -163,15 +176,35 @@ def read_parameter(settings: Settings) -> bytes:
     level = log.level
     log.setLevel(logging.INFO)  # at DEBUG, botocore logs the response with the secret
     try:
-        response = ssm.get_parameter(Name=settings.secret_parameter, WithDecryption=True)
+        name = settings.secret_parameter
+        found: Any = [ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]]
+        if found[0]["Version"] > 1 and datetime.now(UTC) - found[0]["LastModifiedDate"] < ROTATION:
+            with suppress(ssm.exceptions.ParameterVersionNotFound, ssm.exceptions.ParameterNotFound):
+                before = f"{name}:{found[0]['Version'] - 1}"
+                found.append(ssm.get_parameter(Name=before, WithDecryption=True)["Parameter"])
     finally:
         log.setLevel(level)
-    return str(response["Parameter"]["Value"]).strip().encode()
+    return tuple(str(one["Value"]).strip().encode() for one in found)
 
 
 def derive_key(settings: Settings, purpose: str) -> bytes:
     """Derive a key for one purpose, so that a signature for one purpose is invalid for every other."""
-    return hmac.digest(read_secret(settings), purpose.encode(), "sha256")
+    return derive_keys(settings, purpose)[0]
+
+
+def derive_keys(settings: Settings, purpose: str) -> tuple[bytes, ...]:
+    """Derive the key for one purpose, which signs, and the one of the secret before, if that is valid."""
+    return tuple(hmac.digest(one, purpose.encode(), "sha256") for one in read_secrets(settings))
+
+
+def decode(token: str, keys: Sequence[Any], **options: Any) -> dict[str, Any]:
+    """Decode a token that is signed with one of some keys. Raises as PyJWT does for the last one."""
+    import jwt
+
+    for key in keys[:-1]:
+        with suppress(jwt.InvalidSignatureError):
+            return dict(jwt.decode(token, key, **options))
+    return dict(jwt.decode(token, keys[-1], **options))
 
 
 def mint(
@@ -225,16 +258,16 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     if algorithm not in issuer.algorithms:
         return _invalid(f"`alg` must be {' or '.join(issuer.algorithms)}")
     try:
-        key = read_secret(settings) if is_own else _key_set(settings.jwks_url).find(kid, algorithm)
+        keys = read_secrets(settings) if is_own else [_key_set(settings.jwks_url).find(kid, algorithm)]
     except Exception as error:  # a file, SSM or the issuer fails; the client is not the cause
         logs.log_error("tokens cannot be checked", error, reason=str(error)[:300])
         return {"problem": "this stage cannot check tokens now; please retry later"}
-    if not key:
+    if not keys[0]:
         return _invalid("`kid`: the issuer has no key with this id")
     try:
-        claims = jwt.decode(
+        claims = decode(
             token,
-            key,
+            keys,
             algorithms=[algorithm],  # the key's only one, so it is never used with another
             issuer=issuer.name,
             leeway=LEEWAY,

@@ -14,7 +14,8 @@ A cursor holds nothing that its page did not show.
 import hashlib
 import json
 
-from chalicelib.api.auth import derive_key
+from chalicelib.api.auth import decode as decode_token
+from chalicelib.api.auth import derive_key, derive_keys
 from chalicelib.errors import BadCursor
 from chalicelib.settings import Settings
 
@@ -38,11 +39,9 @@ def decode(settings: Settings, cursor_scope: tuple[str, ...], cursor: str | None
     """
     if not cursor:
         return ""
-    import jwt
-
-    key = derive_key(settings, "cursor")
+    keys = derive_keys(settings, "cursor")
     try:
-        claims = jwt.decode(cursor, key, algorithms=["HS256"])
+        claims = decode_token(cursor, keys, algorithms=["HS256"])
     except Exception:  # a malicious text can raise anything in the parser, such as RecursionError
         raise BadCursor("`cursor` must come from the page before; begin again without a cursor") from None
     position = claims.get("k")

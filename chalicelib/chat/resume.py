@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from chalicelib import times
-from chalicelib.api.auth import derive_key
+from chalicelib.api.auth import decode, derive_key, derive_keys
 from chalicelib.chat import connections, matching, waiting_pool
 from chalicelib.chat.connections import Handshake
 from chalicelib.context import Context
@@ -50,12 +50,10 @@ def create_token(settings: Settings, id: str, now: datetime) -> str:
 
 def read_token(settings: Settings, text: str, now: datetime) -> str:
     """Return the connection that a token names, or an empty text for one that is invalid or expired."""
-    import jwt
-
     if len(text) > LONGEST:
         return ""
     try:
-        claims = jwt.decode(text, derive_key(settings, PURPOSE), algorithms=["HS256"])
+        claims = decode(text, derive_keys(settings, PURPOSE), algorithms=["HS256"])
         return str(claims["c"]) if times.epoch(now) <= claims["until"] else ""
     except Exception:  # a malformed token, or no secret
         return ""

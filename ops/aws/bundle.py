@@ -84,6 +84,13 @@ def bundle(root: Path, stage: str) -> Path:
 
     Raises: click.ClickException when the lock does not satisfy the requirements.
     """
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if version != RUNTIME:
+        click.echo(
+            f"warning: the functions will run on {version}, which packages them; Hubbub is tried for "
+            f"{RUNTIME} (make PYTHON={RUNTIME})",
+            err=True,
+        )
     libraries = lock.choose(read_variables(stage, root))
     made_from = "+".join(lock.check_lock(root, one) for one in libraries).encode()
     for folder in (root / "chalicelib").rglob("__pycache__"):

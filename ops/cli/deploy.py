@@ -112,18 +112,18 @@ def rollback(stage: str, revision: str, yes: bool) -> None:
 @click.command()
 @STAGE
 @click.option("--url", help="The URL of the REST API.  [default: from Chalice's record]")
-@click.option("--socket-url", help="The URL of the WebSocket API.")
+@click.option("--socket-url", help="The URL of the WebSocket API, unless the stage has no chat.")
 def smoke(stage: str, url: str | None, socket_url: str | None) -> None:
     """Test a deployed stage through its URLs: REST, counting a view, an admin token, a socket."""
     from ops.aws import deploy as deploys
     from ops.stage import ROOT, load
 
     settings = load(stage, ROOT)
-    if bool(url) != bool(socket_url):
+    if settings.has("chat") and bool(url) != bool(socket_url):
         raise click.UsageError("--url and --socket-url must be given together")
     found = (
-        deploys.Urls(url.rstrip("/"), socket_url.rstrip("/"))
-        if url and socket_url
+        deploys.Urls(url.rstrip("/"), (socket_url or "").rstrip("/"))
+        if url
         else deploys.find_urls(ROOT, stage, _endpoint(settings))
     )
     _smoke(settings, found)
@@ -206,8 +206,6 @@ def bundle(stage: str, as_json: bool) -> None:
     for name, part in contents.items():
         click.echo(f"{part:>9,} {name}")
     click.echo(f"{size:>9,} {made.relative_to(ROOT)}")
-    if bundles.RUNTIME not in made.name:
-        click.echo(f"warning: built with another Python than {bundles.RUNTIME}", err=True)
 
 
 @click.command()

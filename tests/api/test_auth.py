@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -563,6 +565,29 @@ def test_a_secret_in_ssm_is_fetched_once_and_never_logged(ssm: Any) -> None:
             assert auth.authenticate(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
     assert value not in log.text
     assert token not in log.text
+
+
+def test_a_warm_process_takes_a_new_secret_and_accepts_the_one_before_for_a_day(
+    ssm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Minutes after `put-parameter --overwrite` every process signs with the new secret."""
+    name, now = IN_SSM.secret_parameter, [time.time() - 4 * auth.SECRET_SECONDS]
+    monkeypatch.setattr(auth, "time", SimpleNamespace(time=lambda: now[0]))
+    tokens, all_cursors = [], []
+    for number in range(3):
+        ssm.put_parameter(Name=name, Value=str(number) * 32, Type="SecureString", Overwrite=True)
+        now[0] += auth.SECRET_SECONDS
+        tokens.append(auth.mint(IN_SSM, "user-1"))
+        all_cursors.append(cursors.encode(IN_SSM, ("list",), "position"))
+    assert "sub" not in auth.authenticate(IN_SSM, f"Bearer {tokens[0]}"), "it is two secrets old"
+    for token, cursor in zip(tokens[1:], all_cursors[1:], strict=True):
+        assert auth.authenticate(IN_SSM, f"Bearer {token}")["sub"] == "user-1"
+        assert cursors.decode(IN_SSM, ("list",), cursor) == "position"
+    monkeypatch.setattr(auth, "ROTATION", timedelta(0))
+    now[0] += auth.SECRET_SECONDS
+    assert "sub" not in auth.authenticate(IN_SSM, f"Bearer {tokens[1]}"), "a day is over"
+    assert auth.authenticate(IN_SSM, f"Bearer {tokens[2]}")["sub"] == "user-1"
+    ssm.delete_parameter(Name=name)
 
 
 def test_an_unreadable_secret_is_a_problem_of_the_stage(ssm: Any, tmp_path: Path) -> None:

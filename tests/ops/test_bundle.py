@@ -226,6 +226,18 @@ def test_a_runtime_loads_newer_and_older_wheels_of_its_glibc(python: str, machin
     assert {f"manylinux_2_17_{machine}", f"manylinux2014_{machine}"} <= set(names)
 
 
+def test_a_package_of_another_python_says_so(
+    made: Made, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setattr(bundle, "RUNTIME", f"python{VERSION}")
+    bundle.bundle(made.root, "dev")
+    assert "warning: the functions" not in capsys.readouterr().err
+    monkeypatch.setattr(bundle, "RUNTIME", "python3.99")
+    bundle.bundle(made.root, "dev")
+    assert f"warning: the functions will run on python{VERSION}" in capsys.readouterr().err
+
+
 def test_a_deploy_takes_it(made: Made, tmp_path: Path) -> None:
     """Chalice finds it by code and requirements; every function is for arm64 and this Python."""
     stream = "arn:aws:dynamodb:eu-central-1:1:table/hubbub-dev/stream/1"

@@ -10,9 +10,10 @@ from typing import Any
 import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from local.engines.engine import ROOT
-from ops.aws import lock
+from ops.aws import deploy, lock
 from ops.cli.main import main
 
 WORKFLOW = (ROOT / ".github" / "workflows" / "deploy.yml").read_text()
@@ -89,6 +90,46 @@ def test_the_role_of_the_document_trusts_exactly_the_job_that_deploys() -> None:
     }
 
 
+SERVICES = {
+    "AWS::ApiGateway": "apigateway",
+    "AWS::ApiGatewayV2": "apigateway",
+    "AWS::Budgets": "budgets",
+    "AWS::CloudWatch": "cloudwatch",
+    "AWS::DynamoDB": "dynamodb",
+    "AWS::Events": "events",
+    "AWS::IAM": "iam",
+    "AWS::Lambda": "lambda",
+    "AWS::Logs": "logs",
+    "AWS::SNS": "sns",
+    "AWS::SQS": "sqs",
+    "AWS::Serverless": "lambda",
+    "AWS::WAFv2": "wafv2",
+}
+"""The service prefix of the actions by which CloudFormation handles a resource."""
+
+
+@pytest.mark.security
+def test_the_policy_of_the_role_is_for_the_resources_of_the_stack_alone() -> None:
+    """CloudFormation acts with the caller's permissions: CloudFormation User Guide, "Service role"."""
+    statements = json.loads((ROOT / ".github" / "deploy-role.json").read_text())["Statement"]
+    actions = {action for one in statements for action in one["Action"]}
+    assert not [action for action in actions if "*" in action]
+    parts = [yaml.safe_load((ROOT / ".chalice" / n).read_text()) for n in ("resources.yaml", "gateway.yaml")]
+    types = {one["Type"] for part in parts for one in part["Resources"].values() if "Type" in one}
+    types |= {"AWS::Serverless::Function", "AWS::Serverless::Api", "AWS::IAM::Role", "AWS::Events::Rule"}
+    types |= {"AWS::Logs::LogGroup", "AWS::ApiGatewayV2::Api"}
+    for kind in types:
+        assert SERVICES[kind.rpartition("::")[0]] in {action.partition(":")[0] for action in actions}, kind
+    for one in statements:
+        if one["Resource"] == ["*"]:  # a mapping has no name; its function has
+            assert "Condition" in one or one["Action"] == ["lambda:GetEventSourceMapping"]
+        for arn in one["Resource"]:
+            assert one["Sid"] in ("Apis", "Logs", "Artifacts") or arn == "*" or re.search(OWN, arn), arn
+
+
+OWN = r"hubbub.prod|:transform/|/restapis/\*/stages/api"
+
+
 @pytest.mark.security
 def test_every_action_is_pinned_by_its_digest() -> None:
     """A tag can be moved to other code, a commit cannot.
@@ -122,6 +163,16 @@ def test_every_command_of_the_workflow_can_be_called_so() -> None:
         command = main.get_command(context, name)
         assert command, name
         command.make_context(name, arguments, parent=context)
+
+
+def test_a_stage_without_chat_is_tested_without_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workflow passes an empty address then, because the stack has no such output."""
+    seen: list[Any] = []
+    monkeypatch.setattr("ops.cli.deploy._smoke", lambda settings, urls: seen.append(urls))
+    call = ["smoke", "--stage", "dev", "--url", "https://x/api/", "--socket-url", ""]
+    assert CliRunner().invoke(main, call, env={"HUBBUB_FEATURES": "views"}).exit_code == 0
+    assert seen == [deploy.Urls("https://x/api", "")]
+    assert CliRunner().invoke(main, call, env={"HUBBUB_FEATURES": ""}).exit_code == 2
 
 
 def test_the_smoke_test_asks_for_outputs_that_the_stack_has() -> None:
