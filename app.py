@@ -51,6 +51,7 @@ from chalicelib.errors import (
     SlowDown,
     TooLarge,
     TooOld,
+    Unauthorized,
     Unprocessable,
 )
 from chalicelib.guests import guests
@@ -60,7 +61,8 @@ from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
-from chalicelib.views import badge, events, queue, site_queries
+from chalicelib.views import badge, events, links, queue, site_queries
+from chalicelib.views import definitions as site_definitions
 from chalicelib.views import queries as view_queries
 from chalicelib.views import schemas as view_schemas
 
@@ -115,6 +117,7 @@ def limit_writer(caller: Caller) -> None:
     rates.admit(new_context(), rates.write_limits(stage), caller)
 
 
+app.api.binary_types.remove("image/gif")  # the pixel is a text
 router.authorizer = identify
 router.limiter = limit_writer
 router.cache = ResponseCache(stage.cache_seconds)
@@ -168,7 +171,7 @@ def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
 
 @router.route("GET", "/views/series", has_csv=True, is_cached=True)
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
-    """Return a page's views by hour or by day."""
+    """Return a page's views by hour, day, week or month."""
     return view_queries.read_series(new_context(), query)
 
 
@@ -178,33 +181,33 @@ def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents
     return view_queries.list_events(new_context(), query)
 
 
-@router.route("GET", "/views/top", has_csv=True, is_cached=True)
+@router.route("GET", "/views/top", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
 def get_views_top(query: view_schemas.TopQuery, caller: Caller) -> view_schemas.TopPages:
-    """List a site's most viewed pages, of all time or of a period of UTC days."""
+    """List a site's most viewed pages, of all time or of a period of its days."""
     return site_queries.list_top_pages(new_context(), query, caller)
 
 
-@router.route("GET", "/views/site", has_csv=True, is_cached=True)
-def get_views_site(query: view_schemas.SiteSeriesQuery) -> view_schemas.SiteSeries:
-    """Return a site's views and visitors by hour or by day."""
-    return site_queries.read_site(new_context(), query)
+@router.route("GET", "/views/site", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
+def get_views_site(query: view_schemas.SiteSeriesQuery, caller: Caller) -> view_schemas.SiteSeries:
+    """Return a site's views and visitors by hour, day, week or month."""
+    return site_queries.read_site(new_context(), query, caller)
 
 
-@router.route("GET", "/views/referrers", has_csv=True, is_cached=True)
+@router.route("GET", "/views/referrers", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
 def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
-    """List the hosts that led to a site in a period of UTC days."""
+    """List the hosts that led to a site in a period of its days."""
     return site_queries.list_referrers(new_context(), query, caller)
 
 
-@router.route("GET", "/views/campaigns", has_csv=True, is_cached=True)
+@router.route("GET", "/views/campaigns", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
 def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Campaigns:
-    """List the campaigns that led to a site in a period of UTC days."""
+    """List the campaigns that led to a site in a period of its days."""
     return site_queries.list_campaigns(new_context(), query, caller)
 
 
-@router.route("GET", "/views/goals", has_csv=True, is_cached=True)
+@router.route("GET", "/views/goals", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
 def get_views_goals(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Goals:
-    """List the goals of a site in a period of UTC days, with their events and visitors."""
+    """List the goals of a site in a period of its days, with their events and visitors."""
     return site_queries.list_goals(new_context(), query, caller)
 
 
@@ -214,12 +217,53 @@ def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
     return site_queries.list_sites(new_context(), query)
 
 
+@router.route("PUT", "/sites/{site}", access="admin", status=(200, 201), errors=(Conflict,), max_body=16 * KB)
+def put_site(
+    path: view_schemas.SitePath, body: view_schemas.SiteBody
+) -> Response[view_schemas.SiteDefinition]:
+    """Define a site: its zone, its privacy and its addresses. A defined site counts.
+
+    Another zone begins with a later day, which `since` names. The days before it stay as they are counted.
+    """
+    site = site_queries.parse_site(path.site)
+    return created(*site_definitions.define(connect(), site, body, datetime.now(UTC)))
+
+
+@router.route("GET", "/sites/{site}", access="admin", errors=(NotFound,))
+def get_site(path: view_schemas.SitePath) -> view_schemas.SiteDefinition:
+    """Return the definition of a site."""
+    return site_definitions.get(connect(), site_queries.parse_site(path.site), datetime.now(UTC))
+
+
+@router.route("DELETE", "/sites/{site}", access="admin", status=204, errors=(NotFound,))
+def delete_site(path: view_schemas.SitePath) -> None:
+    """Remove the definition of a site. What is counted stays."""
+    site_definitions.remove(connect(), site_queries.parse_site(path.site), datetime.now(UTC))
+
+
+@router.route("POST", "/sites/{site}/links", access="admin", status=201, max_body=4 * KB)
+def post_site_link(path: view_schemas.SitePath, body: view_schemas.LinkBody) -> view_schemas.Link:
+    """Make a link to a site's dashboard that reads the site's numbers, and nothing else, until it expires."""
+    request: Any = app.current_request
+    address = links.find_address(request.headers, request.context)
+    return links.make(new_context(), site_queries.parse_site(path.site), body.expires, address)
+
+
 @router.route("GET", "/views/badge.svg", produces="image/svg+xml", is_cached=True)
 def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
     """Return a badge with a page's views."""
     return Response(
         badge.render("views", view_queries.count_views(connect(), query).views), headers=badge.HEADERS
     )
+
+
+@router.route("GET", "/views/pixel.gif", produces="image/gif", errors=(TooOld, SiteNotAllowed, Bot, SlowDown))
+def get_views_pixel(
+    query: view_schemas.PageQuery, headers: Mapping[str, str], caller: Caller
+) -> Response[str]:
+    """Count one view of a page that may not run scripts, and return an image that shows nothing."""
+    events.accept(new_context(), view_schemas.ViewsBody(url=query.url), caller, headers)
+    return Response(badge.PIXEL, headers=badge.CROSS_ORIGIN)
 
 
 # With the queue or without it, `events` writes the views. Only messages that failed are delivered again.

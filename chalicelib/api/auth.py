@@ -54,8 +54,9 @@ PROBLEMS = {
 class Caller(NamedTuple):
     """The sender of a request. `sub` is empty for an anonymous caller, and `problem` states the reason.
 
-    `name` is the display name in the token. A `guest` has a token of `POST /guests`. A token with the scope
-    `scores` belongs to a server that submits for players. `address` is the client's, as API Gateway sees it.
+    `name` is the display name in the token. A `guest` has a token of `POST /guests`. `site` is the site whose
+    numbers a token with the scope `statistics` may read. A token with the scope `scores` belongs to a server
+    that submits for players. `address` is the client's, as API Gateway sees it.
     """
 
     sub: str = ""
@@ -64,6 +65,7 @@ class Caller(NamedTuple):
     name: str | None = None
     guest: bool = False
     scores: bool = False
+    site: str = ""
     address: str = ""
 
     @property
@@ -215,6 +217,7 @@ def mint(
     seconds: int = 3600,
     name: str | None = None,
     guest: bool = False,
+    site: str = "",
 ) -> str:
     """Sign a token of this stage for a subject. The scope `admin` becomes the stage's claim of admins.
 
@@ -229,6 +232,7 @@ def mint(
     claims: dict[str, Any] = {"iss": issuer.name, "aud": issuer.audiences[0], "sub": sub}
     claims |= {"iat": now, "exp": now + seconds} | ({"scope": scope} if scope else {})
     claims |= {issuer.admin_claim: issuer.admin_value} if scope == "admin" else {}
+    claims |= {"site": site} if site else {}
     claims |= ({issuer.name_claim: name} if name else {}) | ({"guest": True} if guest else {})
     return jwt.encode(claims, read_secret(settings), algorithm="HS256")
 
@@ -290,6 +294,8 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     # API Gateway caches this context. With `exp` in it, the router still notices that a token has expired.
     scopes = ["admin"] * issuer.is_admin(claims) + ["scores"] * ("scores" in _scopes(claims))
     context = {"sub": sub, "scope": " ".join(scopes), "exp": str(exp)}
+    if "statistics" in _scopes(claims) and isinstance(site := claims.get("site"), str):
+        context["site"] = site
     context |= {"name": name} if (name := names.clean(claims.get(issuer.name_claim))) else {}
     return context | ({"guest": "true"} if is_own and claims.get("guest") is True else {})
 
@@ -331,6 +337,7 @@ def read_context(context: dict[str, str] | None) -> Caller:
         name=context.get("name"),
         guest="guest" in context,
         scores="scores" in context.get("scope", "").split(" "),
+        site=context.get("site", ""),
     )
 
 

@@ -1,6 +1,6 @@
 """Views of pages: events in, exact totals, series, visitors and top pages out."""
 
-from chalicelib.feature import BATCH, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
+from chalicelib.feature import BATCH, DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 from chalicelib.views import events, queries, sites
 from chalicelib.views.personal import PERSONAL
 
@@ -20,13 +20,14 @@ FEATURE = Feature(
         Kind("URL#*", "STATISTICS", is_sum=True, is_live=True),
         Kind("URL#*", "DAY#*", is_sum=True),
         Kind("URL#*", "VISITOR#*", is_applied=True),
+        Kind("SITE#*", "DEFINITION"),
         Kind("SITE#*", "TOTAL"),
         Kind("SITE#*", "DAY#*", is_sum=True),
         Kind("SITE#*", "VISITOR#*", is_applied=True),
         Kind("IMPORT#*", "*"),
     ),
     personal=PERSONAL,
-    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, BATCH}),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE, BATCH}),
     indexes=("gsi1",),
     consumers=("write_views",),
     contribution=events.contribution,

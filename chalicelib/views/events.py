@@ -9,10 +9,11 @@
 | day | `URL#<url>` | `DAY#<date>` | `views`, `visitors`, and by hour `v00`…, `c00`…; gsi1pk, gsi1sk; `ttl` |
 | visitor | `URL#<url>` | `VISITOR#<date>#<client>` | `hours` in which this client viewed the page, `ttl` |
 
-A visitor is one client on one UTC day. An event without a client's id has the digest of visitors.py as its
-client. A page's visitors are the sum of those of its days. The visitors of
-an hour are the clients of that hour. The item of a visitor is written after its events by a union of sets,
-which is idempotent.
+The days and hours are those of the site's zone (definitions.py). An event of a site with another zone than
+UTC has its `day` and `hour`. A visitor is one client on one day. An event without a client's id has the
+digest of visitors.py as its client. A page's visitors are the sum of those of its days. The visitors of an
+hour are the clients of that hour. The item of a visitor is written after its events by a union of sets, which
+is idempotent.
 
 The entry of a page among the top pages of its site moves in steps: the index key `gsi1sk` is the last step
 that `views` has reached (aggregates/toplist.py).
@@ -36,6 +37,7 @@ request that failed may have written the event alone, until it is repeated.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -61,7 +63,7 @@ from chalicelib.errors import (
 )
 from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
-from chalicelib.views import queue, sites, visitors
+from chalicelib.views import definitions, queue, sites, visitors
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.schemas import Accepted, Counted, QueuedViews, Reason, Rejection, ViewsBody
 
@@ -98,6 +100,7 @@ class View(NamedTuple):
 
     `client` is empty until the visitor is identified. `claimed` is the time that the event has, if its clock
     is wrong, until the view's time is settled. With a `goal` it is an event of the goal, and not a view.
+    `place` is the day and the hour in the zone of the site, if that is not UTC.
     """
 
     url: str
@@ -107,6 +110,17 @@ class View(NamedTuple):
     campaign: str = ""
     claimed: datetime | None = None
     goal: str = ""
+    place: tuple[str, int] | None = None
+
+    @property
+    def day(self) -> str:
+        """Return the day of the view in the site's zone, such as 2026-11-21."""
+        return self.place[0] if self.place else self.time.date().isoformat()
+
+    @property
+    def hour(self) -> int:
+        """Return the number of whole hours since the beginning of the day."""
+        return self.place[1] if self.place else self.time.hour
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -164,16 +178,21 @@ def site_key(host: str) -> str:
 # -- checks --------------------------------------------------------------------------------------------
 
 
-def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
+def check(
+    event: Any, settings: Settings, now: datetime, find: definitions.Find = definitions.Definition
+) -> View | Reason:
     """Return the view of an event, or the reason why it does not count.
 
     A malformed referrer or campaign is ignored, and the view still counts.
     """
     fields = event if isinstance(event, Mapping) else {}
     try:
-        url = urls.canonical(_text(fields.get("url")))
+        written = _text(fields.get("url"))
+        url = urls.canonical(written)
     except ValueError:
         return "bad_url"
+    site = find(urls.host(url))
+    url = site.normalize(url, written)
     try:
         time, claimed = read_time(fields, now)
     except ValueError:
@@ -184,7 +203,8 @@ def check(event: Any, settings: Settings, now: datetime) -> View | Reason:
     goal = sites.read_goal(fields["goal"]) if "goal" in fields else ""
     if goal is None:
         return "bad_goal"
-    if not settings.allows(urls.host(url), urls.page(url)):
+    allowed = settings.allows(urls.host(url), urls.page(url)) if site.fields is None else site.counts(url)
+    if not allowed:
         return "site_not_allowed"
     if time < now - settings.views_window:
         return "too_old"
@@ -214,7 +234,12 @@ def read_time(fields: Mapping[str, Any], now: datetime) -> tuple[datetime, datet
 
 
 def check_all(
-    body: ViewsBody, settings: Settings, now: datetime, *, limit: int = MAX_EVENTS
+    body: ViewsBody,
+    settings: Settings,
+    now: datetime,
+    find: definitions.Find = definitions.Definition,
+    *,
+    limit: int = MAX_EVENTS,
 ) -> list[View | Reason]:
     """Return the result of `check` for each event of a body.
 
@@ -223,7 +248,7 @@ def check_all(
         TooLarge: the list has more than `limit` events.
     """
     if body.events is UNSET:
-        checked = check(_single(body), settings, now)
+        checked = check(_single(body), settings, now, find)
         if isinstance(checked, str) and checked in MALFORMED:
             raise BadRequest(MALFORMED[checked])
         return [checked]
@@ -232,7 +257,20 @@ def check_all(
     if len(body.events) > limit:
         more = "" if limit == MAX_EVENTS else f" without a user's token, and {MAX_EVENTS} with one"
         raise TooLarge(f"`events` must have at most {limit} events{more}; this list has {len(body.events)}")
-    return [check(event, settings, now) for event in body.events]
+    return [check(event, settings, now, find) for event in body.events]
+
+
+def find_sites(table: Table, body: ViewsBody) -> definitions.Find:
+    """Read the definitions of the sites of a body. Cost: that of `definitions.find_all`."""
+    hosts = set[str]()
+    for event in [_single(body)] if body.events is UNSET else body.events:
+        with suppress(ValueError):
+            hosts.add(
+                urls.host(urls.canonical(_text(event.get("url") if isinstance(event, Mapping) else None)))
+            )
+    found = definitions.find_all(table, hosts) if hosts else {}
+    found |= {definition.site: definition for definition in found.values()}
+    return lambda host: found.get(host) or definitions.Definition(host)
 
 
 def _single(body: ViewsBody) -> dict[str, Any]:
@@ -272,8 +310,14 @@ def accept(
     limit, window = MAX_EVENTS, context.settings.views_window
     if not caller.is_trusted:
         limit, window = MAX_ANONYMOUS_EVENTS, min(window, LATE)
-    checked = check_all(body, context.settings._replace(views_window=window), context.now, limit=limit)
-    sender = visitors.read_sender(headers, caller.address)
+    sender, find = visitors.read_sender(headers, caller.address), find_sites(context.table, body)
+    checked = check_all(body, context.settings._replace(views_window=window), context.now, find, limit=limit)
+    checked = [
+        "site_not_allowed"
+        if isinstance(one, View) and find(urls.host(one.url)).ignores(sender.address)
+        else one
+        for one in checked
+    ]
     if is_crawler(sender.user_agent):
         checked = [result if isinstance(result, str) else "bot" for result in checked]
     views = [result for result in checked if isinstance(result, View)]
@@ -306,7 +350,8 @@ def settle(context: Context, views: Iterable[View], sender: visitors.Sender) -> 
     settled = []
     for view in views:
         if not view.client:
-            day, host = view.time.date().isoformat(), urls.host(view.url)
+            host = urls.host(view.url)
+            day, _ = definitions.find(context.table, host).place(view.time)
             client = visitors.identify(context.table, sender, host, day, context.now)
             view = view._replace(client=client)
         settled.append(settle_time(context, view) if view.claimed else view)
@@ -339,7 +384,8 @@ def count_page(table: Table, view: View) -> Counted:
     Cost: 3 RCU.
     """
     page, event = page_key(view.url), event_key(view)
-    visitor = visitor_key(view.url, view.time.date().isoformat(), view.client)
+    [view] = place_all(table, [view])
+    visitor = visitor_key(view.url, view.day, view.client)
     found = table.get_many([page, event, visitor], consistent=True)
     views, visitors = (int(found.get(page, {}).get(name, 0)) for name in ("views", "visitors"))
     if not view.goal:
@@ -378,7 +424,7 @@ def write_queued(context: Context, body: QueuedViews) -> None:
     settings = context.settings
     if body.taken:
         settings = settings._replace(views_window=settings.views_window + QUEUE_GRACE - EXPIRY_MARGIN)
-    checked = check_all(body, settings, context.now)
+    checked = check_all(body, settings, context.now, find_sites(context.table, body))
     checked = ["bad_client" if isinstance(one, View) and not one.client else one for one in checked]
     views = [one for one in checked if isinstance(one, View)]
     write(context, [settle_time(context, view) if view.claimed else view for view in views])
@@ -406,7 +452,9 @@ def write(
 
     Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor of a page and of a site, concurrently.
     """
-    by_key = {event_key(view): view for view in views}  # one view may come with different referrers
+    by_key = {
+        event_key(view): view for view in place_all(context.table, views)
+    }  # one view may come with different referrers
     items = {view: build_item(view, context.settings, expiry) for view in by_key.values()}
     items = {
         view: item for view, item in items.items() if item["ttl"] > times.epoch(context.now + EXPIRY_MARGIN)
@@ -416,9 +464,20 @@ def write(
     for view, item in items.items():
         for key in _visitor_keys(view):
             new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
-            visitors.setdefault(key, new)["hours"].add(view.time.hour)
+            visitors.setdefault(key, new)["hours"].add(view.hour)
     map_concurrently(lambda visitor: _write_visitor(context.table, *visitor), visitors.items())
     return len(items)
+
+
+def place_all(table: Table, views: Iterable[View]) -> list[View]:
+    """Return views with their days and hours in the zones of their sites. Cost: that of `find_all`."""
+    views = list(views)
+    sites = definitions.find_all(table, {urls.host(view.url) for view in views})
+    zoned = {host: site for host, site in sites.items() if site.zones != definitions.UTC_ALWAYS}
+    return [
+        view._replace(place=zoned[host].place(view.time)) if (host := urls.host(view.url)) in zoned else view
+        for view in views
+    ]
 
 
 def build_item(view: View, settings: Settings, expiry: Callable[[View], int] | None = None) -> Item:
@@ -429,6 +488,7 @@ def build_item(view: View, settings: Settings, expiry: Callable[[View], int] | N
     else:
         ttl = times.epoch(view.time + settings.views_window + QUEUE_GRACE)
         item |= {"ttl": ttl, "days": settings.page_days}
+    item |= {"day": view.day, "hour": view.hour} if view.place else {}
     item |= {"referrer": view.referrer} if view.referrer else {}
     return item | ({"campaign": view.campaign} if view.campaign else {})
 
@@ -446,16 +506,16 @@ def _write_visitor(table: Table, key: Key, visitor: Item) -> None:
 
 def _visitor_keys(view: View) -> list[Key]:
     """Return the keys of a view's visitor of its page and of its site, or of its goal."""
-    day, host = view.time.date().isoformat(), urls.host(view.url)
+    host = urls.host(view.url)
     if view.goal:
-        return [sites.goal_visitor_key(host, view.goal, day, view.client)]
-    return [visitor_key(view.url, day, view.client), sites.visitor_key(host, day, view.client)]
+        return [sites.goal_visitor_key(host, view.goal, view.day, view.client)]
+    return [visitor_key(view.url, view.day, view.client), sites.visitor_key(host, view.day, view.client)]
 
 
 def _visitor_ttl(view: View, item: Item) -> int:
     """Return the TTL of the visitor of an event: it outlives every event of its day."""
     lifetime = timedelta(seconds=int(item["ttl"])) - timedelta(seconds=times.epoch(view.time))
-    return times.epoch(times.floor(view.time, times.DAY) + times.DAY + lifetime)
+    return times.epoch(times.floor(view.time, times.DAY) + 2 * times.DAY + lifetime)  # of any zone
 
 
 # -- contribution --------------------------------------------------------------------------------------
@@ -479,7 +539,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
 
 def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     view = parse_event_key(url, sk)
-    date, hour, host = view.time.date().isoformat(), view.time.hour, urls.host(url)
+    date, hour, host = item.get("day", view.day), int(item.get("hour", view.hour)), urls.host(url)
     page, day = page_key(url), day_key(url, date)
     site_amounts = sites.count_event(host, date, hour, item)
     for key in {key for key, _ in site_amounts}:
@@ -499,7 +559,7 @@ def _event_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], 
 def _goal_contribution(url: str, sk: str, item: Item) -> dict[tuple[Key, str], Amount]:
     """Return the amounts of an event of a goal. A client's id has no space, so the first one ends it."""
     time, _, named = sk.removeprefix("GOAL#").partition("#CID#")
-    day = times.from_sort_key(time).date().isoformat()
+    day = item.get("day", times.from_sort_key(time).date().isoformat())
     amounts = sites.count_goal(urls.host(url), day, named.partition(" ")[2])
     for key in {key for key, _ in amounts}:
         amounts |= _lifetime(key, item)

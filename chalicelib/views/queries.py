@@ -4,7 +4,9 @@ The items are those of `events.py`. Nothing here writes.
 """
 
 import json
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 from chalicelib import times, urls
 from chalicelib.api import cursors
@@ -12,6 +14,8 @@ from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
+from chalicelib.views import definitions
+from chalicelib.views.definitions import Definition
 from chalicelib.views.events import View, page_key, parse_event_key
 from chalicelib.views.schemas import (
     Bucket,
@@ -48,8 +52,19 @@ def count_views(table: Table, query: PageQuery) -> PageViews:
 
     Cost: 0.5 RCU.
     """
-    url = parse_url(query.url)
+    url = find_page(table, query.url)[0]
     return _page_views(url, table.get(page_key(url)))
+
+
+def find_page(table: Table, text: str) -> tuple[str, Definition]:
+    """Return the address of a page as its site counts it, and the definition of the site.
+
+    Cost: that of `definitions.find`.
+    Raises: BadRequest.
+    """
+    url = parse_url(text)
+    site = definitions.find(table, urls.host(url))
+    return site.normalize(url, text), site
 
 
 def topic(key: Key) -> str | None:
@@ -81,25 +96,44 @@ def read_series(context: Context, query: SeriesQuery) -> Series:
 
     Cost: 0.5 RCU per 4 KB of days (about ten).
     """
-    url = parse_url(query.url)
-    _, items = read_intervals(context, f"URL#{url}", query)
-    return Series(items=items)
+    url, site = find_page(context.table, query.url)
+    _, items = read_intervals(context, f"URL#{url}", query, site)
+    return Series(timezone=site.timezone, items=items)
+
+
+class Interval(NamedTuple):
+    """The days of a series by default and at most, and the day that begins the interval of a day."""
+
+    default: int
+    most: int
+    begin: Callable[[date], date] = lambda day: day
+
+
+INTERVALS = {
+    "hour": Interval(1, 31),
+    "day": Interval(30, 366),
+    "week": Interval(12 * 7, 3 * 366, lambda day: day - day.weekday() * times.DAY),
+    "month": Interval(366, 10 * 366, lambda day: day.replace(day=1)),
+}
 
 
 def read_intervals(
-    context: Context, pk: str, query: SeriesQuery | SiteSeriesQuery
+    context: Context, pk: str, query: SeriesQuery | SiteSeriesQuery, site: Definition
 ) -> tuple[list[Item], list[Bucket]]:
-    """Return the items of the days of a partition in a query's range, and its hours or days.
+    """Return the items of the days of a partition in a query's range, and its intervals.
+
+    The first interval is the one that `from` lies in, and the last one begins before `to`. They are those of
+    the site's zone.
 
     Cost: 0.5 RCU per 4 KB of days, at most 100 RCU.
     Raises: BadRequest, also for days that cost more. Those of a year do if the address is very long.
     """
-    hourly = query.interval == "hour"
-    interval, default, most = (times.HOUR, 1, 31) if hourly else (times.DAY, 30, 366)
-    start, end = read_range(query, context.now, default * times.DAY, most * times.DAY)
-    start = times.floor(start, interval)
-    last = end - timedelta(microseconds=1)
-    bounds = (f"DAY#{start.date().isoformat()}", f"DAY#{last.date().isoformat()}")
+    interval = INTERVALS[query.interval]
+    default, most = interval.default * times.DAY, interval.most * times.DAY
+    start, end = read_range(query, context.now, default, most, site)
+    last = site.find_day(end - timedelta(microseconds=1))
+    first = interval.begin(site.find_day(start))
+    bounds = (f"DAY#{first.isoformat()}", f"DAY#{last.isoformat()}")
     found, left = list[Item](), MAX_UNITS
     for page in context.table.query_pages(pk, bounds, limit=100):
         found += page.items
@@ -107,13 +141,23 @@ def read_intervals(
         if page.next and left < page.units:
             raise BadRequest(f"`from` must be at most {len(found)} days before `to` for so long an address")
     days = {item["sk"].removeprefix("DAY#"): item for item in found}
-    buckets = []
-    while start < end:
-        day = days.get(start.date().isoformat(), {})
-        names = (f"v{start.hour:02}", f"c{start.hour:02}") if hourly else ("views", "visitors")
-        views, visitors = (int(day.get(name, 0)) for name in names)
-        buckets.append(Bucket(time=times.to_iso(start), views=views, visitors=visitors))
-        start += interval
+    sums: dict[datetime, list[int]] = {}
+    for day in (first + number * times.DAY for number in range((last - first).days + 1)):
+        item, begin = days.get(day.isoformat(), {}), site.begin(day)
+        if query.interval == "hour":
+            hours = -((begin - site.begin(day + times.DAY)) // times.HOUR)
+            for hour in range(hours):
+                moment = begin + hour * times.HOUR
+                if start < moment + times.HOUR and moment < end:
+                    sums[moment] = [int(item.get(f"{kind}{hour:02}", 0)) for kind in "vc"]
+        else:
+            total = sums.setdefault(site.begin(interval.begin(day)), [0, 0])
+            total[0] += int(item.get("views", 0))
+            total[1] += int(item.get("visitors", 0))
+    buckets = [
+        Bucket(time=times.to_iso(moment), views=views, visitors=visitors)
+        for moment, (views, visitors) in sums.items()
+    ]
     return found, buckets
 
 
@@ -122,13 +166,14 @@ def list_events(context: Context, query: EventsQuery) -> ViewEvents:
 
     Cost: 0.5 RCU per 4 KB (about 35 events).
     """
-    url = parse_url(query.url)
+    url, site = find_page(context.table, query.url)
     pk, cursor_scope = f"URL#{url}", ("views/events", url, query.from_ or "", query.to or "")
     position = cursors.decode(context.settings, cursor_scope, query.cursor)
     if position:  # the range of the first page holds for all: "up to now" must not move between two pages
         low, high, after = json.loads(position)
     else:
-        start, end = read_range(query, context.now, context.settings.views_window, 100 * 366 * times.DAY)
+        longest = 100 * 366 * times.DAY
+        start, end = read_range(query, context.now, context.settings.views_window, longest, site)
         low, high, after = f"T#{times.to_sort_key(start)}", f"T#{times.to_sort_key(end)}", ""
     page = context.table.query(
         pk,
@@ -149,8 +194,16 @@ def _to_event(view: View, item: Item) -> ViewEvent:
     return ViewEvent(url=view.url, time=times.to_iso(view.time), client_id=view.client, **sources)
 
 
+def _parse_bound(text: str, site: Definition, *, end: bool = False) -> datetime:
+    """Return an instant, or the beginning or the end of a day of the site. Raises ValueError."""
+    if not times.is_date(text):
+        return times.parse(text)
+    day = times.parse_bound(text).date()
+    return site.begin(day + times.DAY if end else day)
+
+
 def read_range(
-    query: RangeQuery, now: datetime, default: timedelta, longest: timedelta
+    query: RangeQuery, now: datetime, default: timedelta, longest: timedelta, site: Definition
 ) -> tuple[datetime, datetime]:
     """Return `from` and `to` of a query. By default the range is `default` long and ends now.
 
@@ -159,9 +212,9 @@ def read_range(
     """
     name, given = "to", query.to
     try:
-        end = times.parse_bound(query.to, end=True) if query.to else now
+        end = _parse_bound(query.to, site, end=True) if query.to else now
         name, given = "from", query.from_
-        start = times.parse_bound(query.from_) if query.from_ else end - default
+        start = _parse_bound(query.from_, site) if query.from_ else end - default
     except (ValueError, OverflowError) as error:
         hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
         raise BadRequest(f"`{name}` {error}{hint}") from None

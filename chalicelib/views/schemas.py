@@ -31,8 +31,8 @@ Bound = (
     Annotated[
         str,
         Meta(
-            description="An ISO 8601 instant with an offset, or a date, which stands for its whole UTC day. "
-            "An empty value is ignored",
+            description="An ISO 8601 instant with an offset, or a date, which stands for its whole day in "
+            "the site's zone. An empty value is ignored",
             examples=["2026-11-21", "2026-11-21T10:00:00Z"],
             extra_json_schema={"anyOf": [{"type": "string", **rule} for rule in BOUNDS]},
         ),
@@ -51,7 +51,7 @@ Client = Annotated[
 ]
 Views = Annotated[int, Meta(description="Number of views", ge=0, examples=[1539])]
 Visitors = Annotated[
-    int, Meta(description="Number of clients, each counted once per UTC day", ge=0, examples=[211])
+    int, Meta(description="Number of clients, each counted once per day of the site", ge=0, examples=[211])
 ]
 Referrer = Annotated[
     str,
@@ -92,6 +92,9 @@ Goal = Annotated[
         "view",
         examples=["signup"],
     ),
+]
+Timezone = Annotated[
+    str, Meta(description="The zone of the site, whose days and hours these are", examples=["Europe/Berlin"])
 ]
 Site = Annotated[
     str,
@@ -211,7 +214,7 @@ class PageQuery(Schema):
 
 
 class PageViews(Schema):
-    """A page's views, and its visitors: its clients of each UTC day, summed over all days."""
+    """A page's views, and its visitors: its clients of each day, summed over all days."""
 
     EXAMPLES: ClassVar = {"a page": {"url": "https://example.org/a", "views": 1539, "visitors": 211}}
 
@@ -221,8 +224,11 @@ class PageViews(Schema):
 
 
 Interval = Annotated[
-    Literal["hour", "day"],
-    Meta(description="Length of an interval. At most 31 days by hour, or 366 days by day"),
+    Literal["hour", "day", "week", "month"],
+    Meta(
+        description="Length of an interval in the site's zone. At most 31 days by hour, 366 days by day, "
+        "three years by week, or ten years by month. A week begins on Monday"
+    ),
 ]
 
 
@@ -248,13 +254,15 @@ class Series(Schema):
 
     EXAMPLES: ClassVar = {
         "two days": {
+            "timezone": "UTC",
             "items": [
                 {"time": "2026-11-20T00:00:00Z", "views": 0, "visitors": 0},
                 {"time": "2026-11-21T00:00:00Z", "views": 1539, "visitors": 211},
-            ]
+            ],
         }
     }
 
+    timezone: Timezone
     items: list[Bucket]
 
 
@@ -284,7 +292,7 @@ Complete = Annotated[
 
 
 class TopQuery(Schema):
-    """A site by its host, and a period of UTC days. Without `from` and `to` it is all time."""
+    """A site by its host, and a period of its days. Without `from` and `to` it is all time."""
 
     site: Site
     from_: Bound = field(default=None, name="from")
@@ -302,8 +310,11 @@ class TopPage(Schema):
 class TopPages(Schema):
     """A site's pages, most viewed first."""
 
-    EXAMPLES: ClassVar = {"one page": {"items": [{"url": "https://example.org/a", "views": 1539}]}}
+    EXAMPLES: ClassVar = {
+        "one page": {"timezone": "UTC", "items": [{"url": "https://example.org/a", "views": 1539}]}
+    }
 
+    timezone: Timezone
     items: list[TopPage]
     complete: Complete = UNSET
 
@@ -322,6 +333,7 @@ class SiteSeries(Schema):
 
     EXAMPLES: ClassVar = {
         "two days": {
+            "timezone": "UTC",
             "views": 1539,
             "visitors": 211,
             "items": [
@@ -331,13 +343,14 @@ class SiteSeries(Schema):
         }
     }
 
+    timezone: Timezone
     views: Views
     visitors: Visitors
     items: list[Bucket]
 
 
 class SourcesQuery(Schema):
-    """A site by its host, and a period of whole UTC days, by default the last 30 days."""
+    """A site by its host, and a period of its whole days, by default the last 30 days."""
 
     site: Site
     from_: Bound = field(default=None, name="from")
@@ -355,8 +368,11 @@ class ReferrerViews(Schema):
 class Referrers(Schema):
     """A site's referrers in a period, most views first."""
 
-    EXAMPLES: ClassVar = {"one": {"items": [{"referrer": "news.example.com", "views": 1539}]}}
+    EXAMPLES: ClassVar = {
+        "one": {"timezone": "UTC", "items": [{"referrer": "news.example.com", "views": 1539}]}
+    }
 
+    timezone: Timezone
     items: list[ReferrerViews]
     complete: Complete = UNSET
 
@@ -371,8 +387,9 @@ class CampaignViews(Schema):
 class Campaigns(Schema):
     """A site's campaigns in a period, most views first."""
 
-    EXAMPLES: ClassVar = {"one": {"items": [{"campaign": "spring-sale", "views": 1539}]}}
+    EXAMPLES: ClassVar = {"one": {"timezone": "UTC", "items": [{"campaign": "spring-sale", "views": 1539}]}}
 
+    timezone: Timezone
     items: list[CampaignViews]
     complete: Complete = UNSET
 
@@ -388,10 +405,92 @@ class GoalEvents(Schema):
 class Goals(Schema):
     """A site's goals in a period, most events first."""
 
-    EXAMPLES: ClassVar = {"one": {"items": [{"goal": "signup", "events": 15, "visitors": 12}]}}
+    EXAMPLES: ClassVar = {
+        "one": {"timezone": "UTC", "items": [{"goal": "signup", "events": 15, "visitors": 12}]}
+    }
 
+    timezone: Timezone
     items: list[GoalEvents]
     complete: Complete = UNSET
+
+
+Names = Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=50)]
+
+
+class SiteBody(Schema):
+    """How a site is counted. Every field is optional."""
+
+    EXAMPLES: ClassVar = {"a zone": {"timezone": "Europe/Berlin"}}
+
+    timezone: Annotated[str, Meta(description="The zone of its days and hours", max_length=60)] = "UTC"
+    statistics: Annotated[Literal["public", "private"], Meta(description="Who reads the site's numbers")] = (
+        "public"
+    )
+    paths: Annotated[Names, Meta(description="The paths that count, with * at an end; all if empty")] = field(
+        default_factory=list
+    )
+    query: (
+        Annotated[Names, Meta(description="The parameters that distinguish pages; null for all")] | None
+    ) = None
+    slash: Annotated[
+        Literal["keep", "strip"], Meta(description="What becomes of a slash at the end of a path")
+    ] = "keep"
+    hash: Annotated[bool, Meta(description="Whether `#/` routes are pages")] = False
+    ignore: Annotated[Names, Meta(description="Addresses and networks that are not counted")] = field(
+        default_factory=list
+    )
+    hosts: Annotated[Names, Meta(description="Other hosts that are the same site")] = field(
+        default_factory=list
+    )
+
+
+class SiteDefinition(SiteBody, kw_only=True):
+    """A site as it is defined."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a zone": {
+            "site": "www.example.org",
+            "timezone": "Europe/Berlin",
+            "since": None,
+            "statistics": "public",
+            "paths": [],
+            "query": None,
+            "slash": "keep",
+            "hash": False,
+            "ignore": [],
+            "hosts": [],
+        }
+    }
+
+    site: Site
+    since: (
+        Annotated[str, Meta(description="The later day with which the zone begins; the days before it stay")]
+        | None
+    ) = None
+
+
+class SitePath(Schema):
+    """A site by its host."""
+
+    site: Site
+
+
+class LinkBody(Schema):
+    """When a link to a site's dashboard ends."""
+
+    EXAMPLES: ClassVar = {"a day": {"expires": "2026-11-22T10:00:00Z"}}
+
+    expires: Instant
+
+
+class Link(Schema):
+    """A link to the dashboard that reads the numbers of one site."""
+
+    EXAMPLES: ClassVar = {
+        "a link": {"url": "https://example.org/web/dashboard.html?site=www.example.org#token=…"}
+    }
+
+    url: str
 
 
 class ListedSite(Schema):

@@ -17,8 +17,9 @@ from chalicelib.api.auth import Caller
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Key
-from chalicelib.errors import BadRequest
-from chalicelib.views import sites, totals
+from chalicelib.errors import BadRequest, Forbidden, Unauthorized
+from chalicelib.views import definitions, sites, totals
+from chalicelib.views.definitions import Definition
 from chalicelib.views.events import site_key
 from chalicelib.views.queries import read_intervals, read_range
 from chalicelib.views.schemas import (
@@ -51,10 +52,29 @@ def parse_site(site: str) -> str:
         raise BadRequest("`site` must be a host alone, such as www.example.org") from None
 
 
+def open_site(context: Context, site: str, caller: Caller) -> Definition:
+    """Return the definition of a site whose numbers the caller may read.
+
+    Those of a private site need a token of an admin, or one with the scope `statistics` and the site's host
+    as `site`.
+
+    Cost: that of `definitions.find`.
+    Raises: BadRequest, Unauthorized, Forbidden.
+    """
+    found = definitions.find(context.table, parse_site(site))
+    if not found.is_private or caller.admin or (caller.site and caller.site == found.site):
+        return found
+    if not caller.sub:
+        raise Unauthorized(
+            f"The statistics of {found.site} are private. Send a bearer token. {caller.problem}".strip()
+        )
+    raise Forbidden(f"This call needs a token with the scope `statistics` and the `site` {found.site}.")
+
+
 # -- over time -----------------------------------------------------------------------------------------
 
 
-def read_site(context: Context, query: SiteSeriesQuery) -> SiteSeries:
+def read_site(context: Context, query: SiteSeriesQuery, caller: Caller) -> SiteSeries:
     """Return a site's hours or days that begin before `to`, with 0 for gaps, and their totals.
 
     The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
@@ -64,9 +84,10 @@ def read_site(context: Context, query: SiteSeriesQuery) -> SiteSeries:
     Cost: 0.5 RCU per 4 KB of days (about four).
     Raises: BadRequest.
     """
-    pk = sites.day_key(parse_site(query.site), "").pk
-    days, items = read_intervals(context, pk, query)
+    site = open_site(context, query.site, caller)
+    days, items = read_intervals(context, sites.day_key(site.site, "").pk, query, site)
     return SiteSeries(
+        timezone=site.timezone,
         views=sum(item.views for item in items),
         visitors=sum(int(day.get("visitors", 0)) for day in days),
         items=items,
@@ -77,7 +98,7 @@ def read_site(context: Context, query: SiteSeriesQuery) -> SiteSeries:
 
 
 class Period(NamedTuple):
-    """The UTC days of a list, written as 2026-11-21."""
+    """The days of a list, written as 2026-11-21."""
 
     days: tuple[str, ...]
 
@@ -87,17 +108,17 @@ class Period(NamedTuple):
         return f"DAY#{self.days[0]}", f"DAY#{self.days[-1]}"
 
 
-def read_period(query: TopQuery | SourcesQuery, now: datetime) -> Period:
-    """Return the UTC days of a query, each in whole. Raises BadRequest for more than 400 days."""
-    start, end = read_range(query, now, DEFAULT, LONGEST)
-    last = (end - timedelta(microseconds=1)).date()
-    first = start.date() if query.from_ else last - DEFAULT + times.DAY
+def read_period(query: TopQuery | SourcesQuery, now: datetime, site: Definition) -> Period:
+    """Return the site's days of a query, each in whole. Raises BadRequest for more than 400 days."""
+    start, end = read_range(query, now, DEFAULT, LONGEST, site)
+    last = site.find_day(end - timedelta(microseconds=1))
+    first = site.find_day(start) if query.from_ else last - DEFAULT + times.DAY
     count = max(0, (last - first).days) + 1
     return Period(tuple((first + i * times.DAY).isoformat() for i in range(count)))
 
 
 def list_top_pages(context: Context, query: TopQuery, caller: Caller) -> TopPages:
-    """Return a site's most viewed pages, of all time or of a period of UTC days.
+    """Return a site's most viewed pages, of all time or of a period of its days.
 
     `complete` is false if another page may have as many views as the last one, or if there are more than
     64 KB of addresses.
@@ -105,41 +126,45 @@ def list_top_pages(context: Context, query: TopQuery, caller: Caller) -> TopPage
     Cost: that of `toplist.read_largest`, about 0.8 RCU a page. Of a period, that of `_read_largest`.
     Raises: BadRequest.
     """
-    host = parse_site(query.site)
+    site = open_site(context, query.site, caller)
     if query.from_ or query.to:
-        found = _read_largest(context, host, sites.PAGES, query, caller)
+        found = _read_largest(context, site, sites.PAGES, query, caller)
         pages = [TopPage(url=pk.removeprefix("URL#"), views=views) for pk, views in found.items]
-        return _fit(pages, found.complete)
-    top = toplist.read_largest(context.table, site_key(host), query.limit, "views")
+        return _fit(pages, found.complete, site)
+    top = toplist.read_largest(context.table, site_key(site.site), query.limit, "views")
     items = [TopPage(url=item["pk"].removeprefix("URL#"), views=views) for item, views in top.items]
-    return _fit(items, top.complete)
+    return _fit(items, top.complete, site)
 
 
-def _fit(pages: list[TopPage], is_complete: bool) -> TopPages:
+def _fit(pages: list[TopPage], is_complete: bool, site: Definition) -> TopPages:
     items = listing.fit(pages)
-    return TopPages(items=items, complete=_complete(is_complete and len(items) == len(pages)))
+    return TopPages(
+        timezone=site.timezone, items=items, complete=_complete(is_complete and len(items) == len(pages))
+    )
 
 
 def list_referrers(context: Context, query: SourcesQuery, caller: Caller) -> Referrers:
-    """Return the hosts that led to a site in a period of UTC days, most views first.
+    """Return the hosts that led to a site in a period of its days, most views first.
 
     Cost: that of `_read_largest`.
     Raises: BadRequest.
     """
-    found = _read_sources(context, query, caller, sites.REFERRERS, sites.referrer_key)
+    site = open_site(context, query.site, caller)
+    found = _read_sources(context, site, query, caller, sites.REFERRERS, sites.referrer_key)
     items = [ReferrerViews(referrer=name, views=views) for name, views in found.items]
-    return Referrers(items=items, complete=_complete(found.complete))
+    return Referrers(timezone=site.timezone, items=items, complete=_complete(found.complete))
 
 
 def list_campaigns(context: Context, query: SourcesQuery, caller: Caller) -> Campaigns:
-    """Return the campaigns that led to a site in a period of UTC days, most views first.
+    """Return the campaigns that led to a site in a period of its days, most views first.
 
     Cost: that of `_read_largest`.
     Raises: BadRequest.
     """
-    found = _read_sources(context, query, caller, sites.CAMPAIGNS, sites.campaign_key)
+    site = open_site(context, query.site, caller)
+    found = _read_sources(context, site, query, caller, sites.CAMPAIGNS, sites.campaign_key)
     items = [CampaignViews(campaign=name, views=views) for name, views in found.items]
-    return Campaigns(items=items, complete=_complete(found.complete))
+    return Campaigns(timezone=site.timezone, items=items, complete=_complete(found.complete))
 
 
 def list_goals(context: Context, query: SourcesQuery, caller: Caller) -> Goals:
@@ -150,11 +175,12 @@ def list_goals(context: Context, query: SourcesQuery, caller: Caller) -> Goals:
     Cost: that of `_read_largest`, and 0.5 RCU per goal and 4 KB of its days (about ten).
     Raises: BadRequest.
     """
-    found = _read_sources(context, query, caller, sites.GOALS, sites.goal_key)
-    period, host = read_period(query, context.now), parse_site(query.site)
+    site = open_site(context, query.site, caller)
+    found = _read_sources(context, site, query, caller, sites.GOALS, sites.goal_key)
+    period = read_period(query, context.now, site)
 
     def count_visitors(name: str) -> int:
-        pk = f"{sites.goal_key(host, '', '').pk}{name}"
+        pk = f"{sites.goal_key(site.site, '', '').pk}{name}"
         days = context.table.query(pk, period.bounds, limit=LONGEST.days, attributes=("visitors",)).items
         return sum(int(day.get("visitors", 0)) for day in days)
 
@@ -163,7 +189,7 @@ def list_goals(context: Context, query: SourcesQuery, caller: Caller) -> Goals:
         GoalEvents(goal=sites.unescape(name), events=events, visitors=count)
         for (name, events), count in zip(found.items, visitors, strict=True)
     ]
-    return Goals(items=items, complete=_complete(found.complete))
+    return Goals(timezone=site.timezone, items=items, complete=_complete(found.complete))
 
 
 def list_sites(context: Context, query: listing.ListQuery) -> Sites:
@@ -187,17 +213,21 @@ def list_sites(context: Context, query: listing.ListQuery) -> Sites:
 
 
 def _read_sources(
-    context: Context, query: SourcesQuery, caller: Caller, kind: str, key: Callable[..., Key]
+    context: Context,
+    site: Definition,
+    query: SourcesQuery,
+    caller: Caller,
+    kind: str,
+    key: Callable[..., Key],
 ) -> Largest:
     """Read the sources of one kind that led to a site, by their names."""
-    host = parse_site(query.site)
-    found = _read_largest(context, host, kind, query, caller)
-    prefix = key(host, "", "").pk
+    found = _read_largest(context, site, kind, query, caller)
+    prefix = key(site.site, "", "").pk
     return found._replace(items=[(pk.removeprefix(prefix), views) for pk, views in found.items])
 
 
 def _read_largest(
-    context: Context, host: str, kind: str, query: TopQuery | SourcesQuery, caller: Caller
+    context: Context, site: Definition, kind: str, query: TopQuery | SourcesQuery, caller: Caller
 ) -> Largest:
     """Read the largest entries of a site's lists of one kind in a period.
 
@@ -208,8 +238,8 @@ def _read_largest(
     most 100 RCU, and ten times as many with an admin's token.
     """
     attribute = "events" if kind == sites.GOALS else "views"
-    period, units = read_period(query, context.now), ADMIN_UNITS if caller.admin else toplist.UNITS
-    days, is_whole, pk = list(period.days), True, sites.day_key(host, "").pk
+    period, units = read_period(query, context.now, site), ADMIN_UNITS if caller.admin else toplist.UNITS
+    days, is_whole, pk = list(period.days), True, sites.day_key(site.site, "").pk
     if len(days) > 1:
         most = int(units / 2 / toplist.ITEM * 4_096) // (len(pk) + toplist.OVERHEAD)
         names = ("sk", attribute)
@@ -217,7 +247,7 @@ def _read_largest(
         largest = sorted(page.items, key=lambda item: -item.get(attribute, 0))
         days = [item["sk"].removeprefix("DAY#") for item in largest if item.get(attribute, 0) > 0]
         units, is_whole = units - page.units, page.next is None
-    partitions = [sites.list_key(host, kind, day) for day in days]
+    partitions = [sites.list_key(site.site, kind, day) for day in days]
     found = toplist.read_largest_of_days(
         context.table, partitions, period.bounds, query.limit, attribute, units
     )

@@ -296,10 +296,11 @@ def is_counted(table: Table, url: str, day: str) -> bool:
         for sk in (f"T#{day}", f"VISITOR#{day}#")
         for item in table.query(f"URL#{url}", (sk, f"{sk}~"), limit=ALL, consistent=True).items
     ]
-    found = table.get_many([views.page_key(url), views.day_key(url, day)], consistent=True)
+    amounts = sums.recount([views.contribution], facts)
+    found = table.get_many({key for key, _ in amounts if not key.pk.startswith("SITE#")}, consistent=True)
     aggregates = {key: read_sums(item) for key, item in found.items()}
     return all(
         attribute in aggregates.get(key, {}) and aggregates[key][attribute] >= amount
-        for (key, attribute), amount in sums.recount([views.contribution], facts).items()
+        for (key, attribute), amount in amounts.items()
         if not isinstance(amount, sums.Constant) and not key.pk.startswith("SITE#")
     )

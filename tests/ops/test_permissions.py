@@ -28,7 +28,7 @@ from chalicelib.dynamo.items import Key
 from chalicelib.leaderboards import scores
 from chalicelib.ranking import tree
 from chalicelib.settings import Settings
-from chalicelib.views import events
+from chalicelib.views import definitions, events
 from chalicelib.views.events import View
 from ops.aws import features
 from ops.aws.template import function_name
@@ -236,9 +236,17 @@ def count_views(stage: DevStage) -> None:
         [one] = stage.call("GET", f"/views/{path}?site=example.org&from={yesterday}")["items"]
         assert one["views"] == 3
     assert stage.call("GET", "/sites", who="admin")["items"] == [{"site": "example.org", "views": 3}]
+    site = "/sites/example.net"
+    hosts = {"hosts": ["www.example.net"], "timezone": "Europe/Berlin"}
+    stage.call("PUT", site, hosts, who="admin", status=201)
+    assert stage.call("GET", site, who="admin")["timezone"] == "Europe/Berlin"
+    link = {"expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+    stage.call("POST", f"{site}/links", link, who="admin", status=201)
+    stage.call("DELETE", site, who="admin", status=204)
     ago = (datetime.now(UTC) - timedelta(days=99)).isoformat()
     wrong = {"url": "https://example.org/clock", "time": ago, "sent": ago}
     stage.call("POST", "/views", wrong, status=202)
+    definitions._cached().clear()  # as in another process
     queued = {"messageId": "m", "body": json.dumps(wrong | {"clientId": "c"})}
     assert app.write_views({"Records": [queued, queued]}, None) == {"batchItemFailures": []}
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 from chalicelib.views import events as views_of
 from chalicelib.views.events import View
@@ -13,7 +14,7 @@ from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import PAGE, VIEWS, make_events, recent_hour
 
 COSTS = {
-    ("POST /views", "one"): (202, 4, 0),
+    ("POST /views", "one"): (202, 4, 0.5),
     ("POST /views", "the same again"): (202, 4, 0),
     ("POST /views", "25"): (202, 76, 0),
     ("stream", "26 views of a new page"): (0, 19, 7),
@@ -21,7 +22,7 @@ COSTS = {
     ("stream", "25 views, visitors known"): (0, 9, 0),
     ("stream", "… the same batch again"): (0, 3, 3),
     ("queue", "25 views"): (0, 75, 0),
-    ("POST /views", "without a client, first of the day"): (202, 5, 1),
+    ("POST /views", "without a client, first of the day"): (202, 5, 1.5),
     ("POST /views", "without a client"): (202, 4, 0),
     ("POST /views", "with a wrong clock"): (202, 5, 1),
     ("POST /views", "with the counts of the page"): (200, 4, 3),
@@ -33,7 +34,7 @@ COSTS = {
     ("GET /views/series", "by hour"): (200, 0, 0.5),
     ("GET /views/top", ""): (200, 0, 1),
     ("GET /views/events", "75 events"): (200, 0, 1),
-    ("POST /views", "one with sources"): (202, 4, 0),
+    ("POST /views", "one with sources"): (202, 4, 0.5),
     ("POST /views", "25 with sources"): (202, 76, 0),
     ("stream", "26 views of another site"): (0, 23, 7),
     ("POST /views", "another with sources"): (202, 4, 0),
@@ -45,6 +46,11 @@ COSTS = {
     ("POST /views", "a goal"): (202, 3, 0),
     ("stream", "a goal of a known site"): (0, 3, 0),
     ("GET /views/goals", "of a day"): (200, 0, 1.5),
+    ("GET /views/pixel.gif", ""): (200, 4, 0),
+    ("PUT /sites/{site}", "new"): (201, 1, 1.5),
+    ("GET /sites/{site}", ""): (200, 0, 1),
+    ("POST /sites/{site}/links", ""): (201, 0, 0),
+    ("DELETE /sites/{site}", ""): (204, 1, 1),
     ("GET /sites", ""): (200, 0, 3.5),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
@@ -121,4 +127,11 @@ def _views_with_sources(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("POST", "/views", "a goal", body=goal)
     yield site.delivery("a goal of a known site")
     yield site.rest("GET", "/views/goals", "of a day", query=period)
+    yield site.rest("GET", "/views/pixel.gif", "", query={"url": f"https://{host}/lamp"})
+    defined: dict[str, Any] = {"path": {"site": "new.example.org"}, "sub": "admin"}
+    yield site.rest("PUT", "/sites/{site}", "new", body={"timezone": "Europe/Berlin"}, **defined)
+    yield site.rest("GET", "/sites/{site}", "", **defined)
+    expires = {"expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+    yield site.rest("POST", "/sites/{site}/links", "", body=expires, **defined)
+    yield site.rest("DELETE", "/sites/{site}", "", **defined)
     yield site.rest("GET", "/sites", "", sub="admin")

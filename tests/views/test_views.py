@@ -359,6 +359,9 @@ def test_a_view_whose_item_may_have_expired_is_not_written_again() -> None:
         def batch_put(self, items: Any) -> None:
             written.extend(items)
 
+        def get_many(self, *keys: Any, **how: Any) -> dict[Any, Item]:
+            return {}
+
         def update(self, *key: Any, **expression: Any) -> Item:
             return {}
 
@@ -407,7 +410,7 @@ def test_a_client_is_one_visitor_a_day(site: Site) -> None:
         "",
         "?url=",
         "?url=x",
-        f"?url={PAGE}&interval=week",
+        f"?url={PAGE}&interval=year",
         f"?url={PAGE}&from=yesterday",
         f"?url={PAGE}&to=2026-13-01",
         f"?url={PAGE}&from=2026-02-01&to=2026-01-01",

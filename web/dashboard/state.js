@@ -38,7 +38,7 @@ export function link({ site, period, from, to, page, compare }) {
   if (period === "range") Object.entries({ from, to }).forEach(([name, value]) => query.set(name, value));
   if (page) query.set("page", page);
   if (!compare) query.set("compare", "no");
-  return `${location.pathname}?${query}`;
+  return `${location.pathname}?${query}${location.hash}`; // with the token of a link
 }
 
 // The page becomes a link, so any other scheme is ignored: a link may come from a stranger.

@@ -1,0 +1,294 @@
+"""The definitions of sites: zone, privacy, addresses. A site needs none.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| definition | `SITE#<host>` | `DEFINITION` | `zones`; `fields` of a defined site |
+| further host | `SITE#<host>` | `DEFINITION` | `site`: the host whose definition it shares |
+
+`zones` are the zones of the site with the first day of each. A change of the zone begins with a later day, so
+the days before it stay as they are counted. That day is the longer or the shorter by the difference. A
+removed definition leaves its zones, because the days that are counted have them.
+
+Invariant: an instant lies in one day, and in one hour since the beginning of that day. So a day has 23 or 25
+hours when its zone's clock changes. Each process computes the same day, because a change begins later than
+`CACHED` from now.
+"""
+
+import ipaddress
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
+from zoneinfo import ZoneInfo, available_timezones
+
+from chalicelib import times, urls
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import BadRequest, Conflict, NotFound
+from chalicelib.views import totals
+from chalicelib.views.schemas import SiteBody, SiteDefinition
+
+CACHED = 60  # seconds for which a process uses a definition that it has read
+LEAD = timedelta(seconds=5 * CACHED)  # between a change of the zone and the day that begins it
+REMEMBERED = 1_000  # definitions in a process
+ONE_DAY = timedelta(days=1)
+UTC_ALWAYS = (("", "UTC"),)
+ROUTE = re.compile("#!?/")
+
+
+class Definition(NamedTuple):
+    """A site as it is defined, or as every site is without a definition."""
+
+    site: str
+    zones: tuple[tuple[str, str], ...] = UTC_ALWAYS
+    fields: Mapping[str, Any] | None = None
+
+    @property
+    def timezone(self) -> str:
+        """Return the newest zone of the site."""
+        return self.zones[-1][1]
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether the statistics of the site need a token."""
+        return bool(self._field("statistics") == "private")
+
+    def _field(self, name: str, default: Any = None) -> Any:
+        return (self.fields or {}).get(name, default)
+
+    # -- days --
+
+    def begin(self, day: date) -> datetime:
+        """Return the beginning of a day in the zone that the site has on it."""
+        place = bisect_right([first for first, _ in self.zones], day.isoformat()) - 1
+        return _midnight(day, self.zones[max(0, place)][1])
+
+    def find_day(self, moment: datetime) -> date:
+        """Return the day in which an instant lies: the last one that has begun."""
+        if self.zones == UTC_ALWAYS:
+            return moment.astimezone(UTC).date()
+        day = moment.astimezone(UTC).date() + 2 * ONE_DAY
+        while self.begin(day) > moment:
+            day -= ONE_DAY
+        return day
+
+    def place(self, moment: datetime) -> tuple[str, int]:
+        """Return the day of an instant, and the number of whole hours since the beginning of that day."""
+        day = self.find_day(moment)
+        return day.isoformat(), (moment - self.begin(day)) // times.HOUR
+
+    # -- addresses --
+
+    def counts(self, url: str) -> bool:
+        """Return whether a defined site counts an address."""
+        paths = self._field("paths")
+        path = urls.page(url)
+        return self.fields is not None and (not paths or any(_matches(path, one) for one in paths))
+
+    def ignores(self, address: str) -> bool:
+        """Return whether the views of an address are not counted."""
+        return any(_is_in(address, network) for network in self._field("ignore", ()))
+
+    def normalize(self, url: str, written: str) -> str:
+        """Return the address of a page as the site counts it. `written` is the address as it was sent."""
+        if self.fields is None:
+            return url
+        host = urls.host(url)
+        if host != self.site:
+            url = url.replace(host, self.site, 1)
+        place, _, query = url.partition("?")
+        if (names := self._field("query")) is not None:
+            kept = [part for part in query.split("&") if _name(part) in names]
+            query = "&".join(kept)
+        if self._field("slash") == "strip" and not place.endswith("://" + place.split("/")[2] + "/"):
+            place = place.rstrip("/")
+        hash = "#" + written.partition("#")[2] if self._field("hash") else ""
+        return place + (f"?{query}" if query else "") + (hash if ROUTE.match(hash) else "")
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path.partition("?")[0] == pattern
+
+
+def _name(part: str) -> str:
+    return next((name for name, _ in parse_qsl(part, keep_blank_values=True)), "")
+
+
+@lru_cache(10_000)
+def _is_in(address: str, network: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address)
+        found = getattr(found, "ipv4_mapped", None) or found
+        return found in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+@lru_cache(10_000)
+def _midnight(day: date, zone: str) -> datetime:
+    """Return the first instant of a day. Where the clock skips midnight, it is that of the change."""
+    found = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    if found.astimezone(ZoneInfo(zone)).date() < day:
+        found += times.HOUR
+    return found
+
+
+# -- keys and reads ------------------------------------------------------------------------------------
+
+
+def definition_key(host: str) -> Key:
+    """Return the key of the definition of a host."""
+    return Key(f"SITE#{host}", "DEFINITION")
+
+
+def find(table: Table, host: str) -> Definition:
+    """Return the definition of the site of a host, which may be up to a minute old.
+
+    Cost: 0.5 RCU, or 1 of a further host, once a minute in each process.
+    """
+    return find_all(table, [host])[host]
+
+
+def find_all(table: Table, hosts: Iterable[str]) -> dict[str, Definition]:
+    """Return the definitions of the sites of hosts. Cost: that of `find` for each host."""
+    known, now = _cached().setdefault(table, {}), time.monotonic()
+    wanted = set(hosts)
+    missing = [host for host in wanted if host not in known or known[host][1] < now]
+    if missing:
+        if len(known) > REMEMBERED:
+            known.clear()
+        items = _read(table, missing)
+        mains = {item["site"]: host for host, item in items.items() if "site" in item}
+        items |= {mains[site]: item for site, item in _read(table, mains).items()} if mains else {}
+        for host in missing:
+            known[host] = (_build(host, items.get(host)), now + CACHED)
+    return {host: known[host][0] if host in known else Definition(host) for host in wanted}
+
+
+def _read(table: Table, hosts: Iterable[str]) -> dict[str, Item]:
+    found = table.get_many(definition_key(host) for host in hosts)
+    return {key.pk.removeprefix("SITE#"): item for key, item in found.items()}
+
+
+def _build(host: str, item: Item | None) -> Definition:
+    if not item or "zones" not in item:
+        return Definition(host)
+    zones = tuple((str(first), str(zone)) for first, zone in item["zones"])
+    return Definition(item["pk"].removeprefix("SITE#"), zones, item.get("fields"))
+
+
+@cache
+def _cached() -> WeakKeyDictionary[Table, dict[str, tuple[Definition, float]]]:
+    """Return the definitions that this process has read, and until when they are used."""
+    return WeakKeyDictionary()
+
+
+# -- writes --------------------------------------------------------------------------------------------
+
+
+def define(table: Table, site: str, body: SiteBody, now: datetime) -> tuple[SiteDefinition, bool]:
+    """Define a site, and return the definition and whether it is new.
+
+    Cost: 1 WCU and 2 RCU, and 1 of each for a further host.
+    Raises: BadRequest for a malformed field, Conflict if a further host is another site's.
+    """
+    fields = read_fields(body, site)
+    before = table.get(definition_key(site), consistent=True) or {}
+    if "site" in before:
+        raise Conflict(f"{site} is a further host of {before['site']}. Define that site instead.")
+    hosts: list[str] = fields["hosts"]
+    others = _read(table, hosts) if hosts else {}
+    for host, item in others.items():
+        if item.get("site", site) != site or "zones" in item:
+            raise Conflict(f"`hosts` has {host}, which is defined already")
+    has_views = bool(before) or table.get(totals.total_key(site)) is not None
+    zones = _change_zone(_build(site, before).zones, body.timezone, now, has_views)
+    for host in set((before.get("fields") or {}).get("hosts", ())) - set(hosts):
+        table.delete(definition_key(host))
+    for host in hosts:
+        table.put({**definition_key(host)._asdict(), "site": site})
+    item = {**definition_key(site)._asdict(), "fields": fields, "zones": [list(one) for one in zones]}
+    table.put(item)
+    _cached().pop(table, None)
+    return describe(_build(site, item), now), "fields" not in before
+
+
+def remove(table: Table, site: str, now: datetime) -> None:
+    """Remove the definition of a site. What is counted stays, with its days.
+
+    Raises: NotFound.
+    """
+    before = table.get(definition_key(site), consistent=True) or {}
+    if "fields" not in before:
+        raise NotFound(f"no site named {site} is defined")
+    for host in before["fields"].get("hosts", ()):
+        table.delete(definition_key(host))
+    zones = _change_zone(_build(site, before).zones, "UTC", now, has_views=True)
+    if zones == UTC_ALWAYS:
+        table.delete(definition_key(site))
+    else:
+        table.put({**definition_key(site)._asdict(), "zones": [list(one) for one in zones]})
+    _cached().pop(table, None)
+
+
+def get(table: Table, site: str, now: datetime) -> SiteDefinition:
+    """Return the definition of a site. Cost: 1 RCU. Raises: NotFound."""
+    item = table.get(definition_key(site), consistent=True) or {}
+    if "fields" not in item:
+        raise NotFound(f"no site named {site} is defined")
+    return describe(_build(site, item), now)
+
+
+def describe(definition: Definition, now: datetime) -> SiteDefinition:
+    """Return a definition as a response. `since` is the later day with which a changed zone begins."""
+    first, zone = definition.zones[-1]
+    later = first > definition.find_day(now).isoformat()
+    fields = dict(definition.fields or {})
+    return SiteDefinition(site=definition.site, timezone=zone, since=first if later else None, **fields)
+
+
+def _change_zone(
+    zones: tuple[tuple[str, str], ...], zone: str, now: datetime, has_views: bool
+) -> tuple[tuple[str, str], ...]:
+    """Return the zones of a site after a change, which begins with the next day of both zones."""
+    if not has_views:
+        return (("", zone),)
+    current = Definition("", zones)
+    if zone == zones[-1][1]:
+        return zones
+    day = current.find_day(now + LEAD) + ONE_DAY
+    while _midnight(day, zone) <= now + LEAD:
+        day += ONE_DAY
+    kept = tuple(one for one in zones if one[0] < day.isoformat())
+    if kept and kept[-1][1] == zone:
+        return kept
+    return (*kept, (day.isoformat(), zone))
+
+
+def read_fields(body: SiteBody, site: str) -> dict[str, Any]:
+    """Return the fields of a definition as they are stored. Raises BadRequest, which names the field."""
+    if body.timezone not in available_timezones():
+        raise BadRequest("`timezone` must be the name of a zone, such as Europe/Berlin")
+    for path in body.paths:
+        if not path.startswith("/"):
+            raise BadRequest("`paths` must be paths that begin with /, and may end with *")
+    for network in body.ignore:
+        try:
+            ipaddress.ip_network(network, strict=False)
+        except ValueError:
+            raise BadRequest("`ignore` must be addresses or networks, such as 203.0.113.0/24") from None
+    try:
+        hosts = [urls.canonical_host(host) for host in body.hosts]
+    except ValueError:
+        raise BadRequest("`hosts` must be hosts alone, such as www.example.org") from None
+    fields: dict[str, Any] = {"statistics": body.statistics, "slash": body.slash, "hash": body.hash}
+    fields |= {"paths": body.paths, "ignore": body.ignore, "hosts": [one for one in hosts if one != site]}
+    return fields | ({"query": body.query} if body.query is not None else {})
+
+
+Find = Callable[[str], Definition]
