@@ -12,7 +12,9 @@
   const matches = (one) => one === current || one.src === here;
   const script = named.find(matches) || named[0] || scripts.find(matches);
   const options = script?.dataset ?? {}, base = script?.src || here;
-  if (!base || window.hubbub?.counts === base) return;
+  // <a id=hubbub> is no property of the window itself.
+  const before = Object.hasOwn(window, "hubbub") ? window.hubbub : {};
+  if (!base || before?.counts === base) return;
   const target = options.api ? options.api.replace(/\/*$/, "/views") : new URL("../views", base);
   // Tracking parameters of campaigns and advertisers, never sent.
   const tracking = /^((utm|mtm|hsa)_.*|pk_(campaign|kwd)|_hsenc|_hsmi|_ga|_gl|[dg]clid|gclsrc|[gw]braid|(fb|tw|tt|y)clid|msclkid|igshid|li_fat_id|mc_[ce]id|mkt_tok|srsltid|irclickid|rdt_cid|sccid|epik)$/i;
@@ -70,7 +72,7 @@
     if (asks || !navigator.sendBeacon?.(target, body)) post(3);
   };
   const goal = (name) => { if (counts && name) send({ goal: String(name).slice(0, 64) }); };
-  window.hubbub = Object.assign(window.hubbub instanceof Element ? {} : window.hubbub ?? {}, { goal, counts: base });
+  window.hubbub = Object.assign(before ?? {}, { goal, counts: base });
   if (!counts) {
     if (shown().length) fetch(`${target}?url=${encodeURIComponent(address())}`, { credentials: "omit" }).then(show, () => {});
     return;

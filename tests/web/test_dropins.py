@@ -430,8 +430,10 @@ DOCUMENT = ("referrer", "querySelector", "visibilityState", "addEventListener", 
         f'<link rel="canonical" href="STRANGER/?{SECRET}">',
         "".join(f'<img name="{name}">' for name in DOCUMENT)
         + '<a id="addEventListener"></a><a id="doNotTrack"></a>',
+        '<a id="hubbub"></a><a id="hubbub" name="goal"></a><a id="hubbub" name="counts"></a>',
+        '<iframe name="hubbub" sandbox="allow-scripts" srcdoc="x"></iframe>',
     ],
-    ids=["img", "form", "two", "canonical", "others"],
+    ids=["img", "form", "two", "canonical", "others", "hubbub", "frame"],
 )
 def test_no_element_of_a_page_can_stand_for_the_beacons_own_script(
     browser: Browser, product: Run, shop: OtherSite, html: str, monkeypatch: pytest.MonkeyPatch
