@@ -58,6 +58,11 @@ class Definition(NamedTuple):
         """Return whether the statistics of the site need a token."""
         return bool(self._field("statistics") == "private")
 
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Return the hosts of the site, whose pages are no source."""
+        return frozenset((self.site, *self._field("hosts", ())))
+
     def _field(self, name: str, default: Any = None) -> Any:
         return (self.fields or {}).get(name, default)
 

@@ -63,7 +63,7 @@ from chalicelib.errors import (
 )
 from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
-from chalicelib.views import definitions, queue, sites, visitors
+from chalicelib.views import definitions, queue, sites, sources, visitors
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.schemas import Accepted, Counted, QueuedViews, Reason, Rejection, ViewsBody
 
@@ -96,7 +96,7 @@ NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
 
 
 class View(NamedTuple):
-    """One valid view, with its url in normal form. `referrer` is a host; it and `campaign` may be empty.
+    """One valid view, with its url in normal form. `referrer` is a source; it and `campaign` may be empty.
 
     `client` is empty until the visitor is identified. `claimed` is the time that the event has, if its clock
     is wrong, until the view's time is settled. With a `goal` it is an event of the goal, and not a view.
@@ -192,7 +192,7 @@ def check(
     except ValueError:
         return "bad_url"
     site = find(urls.host(url))
-    url = site.normalize(url, written)
+    given, url = url, site.normalize(sources.strip_tracking(url), written)
     try:
         time, claimed = read_time(fields, now)
     except ValueError:
@@ -212,7 +212,7 @@ def check(
         return "in_the_future"
     if fields.get("automated") is True:
         return "bot"
-    referrer = sites.read_referrer(fields.get("referrer"), url)
+    referrer = sources.read_source(fields, given, site.hosts)
     return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")), claimed, goal)
 
 
@@ -400,12 +400,10 @@ def event_limits(settings: Settings) -> rates.Limits:
 
 
 def _to_message(view: View) -> dict[str, str]:
-    """Return a view as an event of a queue message. Its referrer is an address again."""
+    """Return a view as an event of a queue message. Its referrer is the name of a source."""
     message = {"url": view.url, "time": times.to_iso(view.time), "clientId": view.client}
     if view.referrer:
-        message["referrer"] = (
-            f"http://[{view.referrer}]/" if ":" in view.referrer else f"http://{view.referrer}/"
-        )
+        message["source"] = view.referrer
     message |= {"goal": view.goal} if view.goal else {}
     return message | ({"campaign": view.campaign} if view.campaign else {})
 

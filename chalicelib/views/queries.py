@@ -14,7 +14,7 @@ from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
-from chalicelib.views import definitions
+from chalicelib.views import definitions, sources
 from chalicelib.views.definitions import Definition
 from chalicelib.views.events import View, page_key, parse_event_key
 from chalicelib.views.schemas import (
@@ -64,7 +64,7 @@ def find_page(table: Table, text: str) -> tuple[str, Definition]:
     """
     url = parse_url(text)
     site = definitions.find(table, urls.host(url))
-    return site.normalize(url, text), site
+    return site.normalize(sources.strip_tracking(url), text), site
 
 
 def topic(key: Key) -> str | None:

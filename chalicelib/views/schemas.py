@@ -56,8 +56,9 @@ Visitors = Annotated[
 Referrer = Annotated[
     str,
     Meta(
-        description="The address of the page that led here. Its host is counted if it is not the site's own, "
-        "with or without `www.`. A malformed referrer is ignored. In a response it is the host",
+        description="The address of the page or app that led here. It is counted under the name of the "
+        "source, such as `google` for the hosts of all countries. The site's own hosts, private addresses "
+        "and known spam are no source. A malformed referrer is ignored. In a response it is the name",
         examples=["https://news.example.com/"],
     ),
 ]
@@ -68,6 +69,14 @@ Sent = Annotated[
         "five minutes, the view counts at the server's time, once however often it is sent",
         examples=["2026-11-21T10:00:03Z"],
         extra_json_schema={"format": "date-time"},
+    ),
+]
+Source = Annotated[
+    str,
+    Meta(
+        description="The name of the source that led here (`utm_source`, `ref`, `source` or `utm_medium`). "
+        "It counts where there is no referrer",
+        examples=["newsletter"],
     ),
 ]
 Campaign = Annotated[
@@ -121,6 +130,7 @@ class ViewEvent(Schema):
     client_id: Client | UnsetType = UNSET
     referrer: Referrer | UnsetType = UNSET
     campaign: Campaign | UnsetType = UNSET
+    source: Source | UnsetType = UNSET
     sent: Sent | UnsetType = UNSET
     automated: Automated | UnsetType = UNSET
     goal: Goal | UnsetType = UNSET
@@ -158,6 +168,7 @@ class ViewsBody(Schema):
     client_id: Any = UNSET
     referrer: Any = UNSET
     campaign: Any = UNSET
+    source: Any = UNSET
     sent: Any = UNSET
     automated: Any = UNSET
     goal: Any = UNSET

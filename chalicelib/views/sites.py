@@ -28,7 +28,6 @@ Invariant: the views of a site's day are the number of its events that were writ
 from collections.abc import Mapping
 from typing import Any
 
-from chalicelib import urls
 from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api.names import HIDDEN
@@ -91,20 +90,6 @@ def list_key(host: str, kind: str, day: str) -> str:
 
 
 # -- sources of a view ---------------------------------------------------------------------------------
-
-
-def read_referrer(value: Any, url: str) -> str:
-    """Return the host of a referrer's address; empty if it is missing, malformed, or the site's own host.
-
-    A site's host with and without `www.` is the same site.
-    """
-    if not value or not isinstance(value, str):
-        return ""
-    try:
-        host = urls.host(urls.canonical(value))
-    except ValueError:
-        return ""
-    return "" if host.removeprefix("www.") == urls.host(url).removeprefix("www.") else host
 
 
 def read_campaign(value: Any) -> str:

@@ -46,7 +46,7 @@ from chalicelib.dynamo.items import Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
-from chalicelib.views import sites
+from chalicelib.views import sources
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.events import View
 from ops.maintenance.audit import read_sums
@@ -161,8 +161,8 @@ def parse(line: str, site: str) -> Request | Skip:
         return reason
     if fields["agent"] in ("", "-") or _is_crawler(fields["agent"]):
         return Skip.CRAWLER
-    referrer = sites.read_referrer(fields["referrer"], url)
-    return Request(url, moment, fields["address"], fields["agent"], referrer)
+    referrer = sources.read_source({"referrer": fields["referrer"].removeprefix("-")}, url)
+    return Request(sources.strip_tracking(url), moment, fields["address"], fields["agent"], referrer)
 
 
 def _time(text: str) -> datetime | None:

@@ -13,8 +13,9 @@ import pytest
 import app
 from chalicelib.aggregates import engine
 from chalicelib.settings import Settings
-from chalicelib.views import events, queue, sites
+from chalicelib.views import events, queue, sites, sources
 from chalicelib.views.events import View, check, day_key
+from ops.stage import ROOT
 from tests.support.records import drift, scan
 from tests.support.site import Site
 from tests.views.dearest import full
@@ -109,10 +110,25 @@ def test_a_request_that_failed_before_its_visitors_were_written_is_complete_when
     [
         ("https://News.Example:8443/a?q=secret#x", "news.example"),
         ("bücher.example", "xn--bcher-kva.example"),
-        ("http://[::1]/", "::1"),
+        ("http://[::1]/", ""),
+        ("http://192.168.0.1/", ""),
+        ("http://intranet/", ""),
+        ("http://127.0.0.1:8000/", ""),
+        ("https://l.facebook.com/l.php?u=x", "facebook.com"),
+        ("https://m.facebook.com/", "facebook.com"),
+        ("https://www.facebook.com/", "facebook.com"),
+        ("https://www.google.co.uk/", "google"),
+        ("https://google.de/", "google"),
+        ("https://www.google.com/", "google"),
+        ("android-app://com.google.android.gm/", "gmail"),
+        ("https://t.co/abc", "x.com"),
+        ("https://old.reddit.com/r/a", "reddit.com"),
+        ("https://semalt.com/", ""),
+        ("https://en.wikipedia.org/wiki/A", "wikipedia.org"),
+        ("https://www.news.example/", "news.example"),
         (f"https://{HOST}/b", ""),
         (f"https://www.{HOST}/b", ""),
-        ("android-app://com.example/", ""),
+        ("android-app://com.example/", "com.example"),
         ("about:client", ""),
         ("", ""),
         ("x" * 2_000, ""),
@@ -158,12 +174,12 @@ def test_the_queue_carries_the_source(site: Site, monkeypatch: pytest.MonkeyPatc
     sent: list[Any] = []
     monkeypatch.setattr(queue, "send", lambda _, events: sent.extend(events))
     monkeypatch.setattr(app, "stage", app.stage._replace(queue_url="https://queue.example/"))
-    site.post(event(referrer="http://[::1]:80/a", campaign="spring"))
-    site.post(event(path="b", referrer="http://intranet/"))
+    site.post(event(referrer="http://www.google.de/a", campaign="spring"))
+    site.post(event(path="b") | {"source": "News Letter"})
     for one in sent:
         found = check(one, Settings(), NOON)
         assert isinstance(found, View)
-        assert found.referrer == ("::1" if found.campaign else "intranet")
+        assert found.referrer == ("google" if found.campaign else "news letter")
     assert [one.get("campaign", "") for one in sent] == ["spring", ""]
 
 
@@ -373,3 +389,30 @@ def test_the_ten_most_viewed_pages_of_a_busy_month_are_exact(site: Site) -> None
     assert partial["items"] == right[: len(partial["items"])]
     assert len(partial["items"]) >= 10
     assert site.get(f"{period}&limit=100", Authorization=site.admin()) == {"timezone": "UTC", "items": right}
+
+
+@pytest.mark.parametrize(
+    ("query", "source"),
+    [
+        ("?utm_source=Mail&utm_medium=x&id=4", "mail"),
+        ("?ref=producthunt.com&id=4&gclid=1", "producthunt.com"),
+        ("?id=4&source=a&fbclid=2", "a"),
+        ("?utm_medium=email&id=4", "email"),
+        ("?id=4", ""),
+    ],
+)
+def test_parameters_name_the_source_and_those_that_track_are_removed(query: str, source: str) -> None:
+    found = check(event() | {"url": f"https://{HOST}/a{query}"}, Settings(), NOON)
+    assert isinstance(found, View)
+    assert found.referrer == source
+    assert "utm_" not in found.url
+    assert "clid" not in found.url
+    assert "id=4" in found.url
+    led = check(event(referrer="https://a.example/") | {"url": f"https://{HOST}/a{query}"}, Settings(), NOON)
+    assert isinstance(led, View)
+    assert led.referrer == "a.example"
+
+
+def test_the_beacon_and_the_server_remove_the_same_parameters() -> None:
+    beacon = (ROOT / "web" / "beacon.js").read_text(encoding="utf-8")
+    assert f"/^{sources.TRACKING.pattern}$/i" in beacon
