@@ -86,7 +86,9 @@ def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
         "identify": "authorizer",
     }
     assert {operation for operation, _ in COSTS} == calls | actions | set(others.values())
-    handlers = {call.name for call in app.router.routes} | {"socket_message"} | set(others)
+    handlers = (
+        {call.name for call in app.router.routes} | {"socket_message", "probe"} | set(others)
+    )  # the probe waits for the stream
     assert set(app.app.handler_map) == handlers
 
 

@@ -100,7 +100,7 @@ function lines(parts) {
   const [scripts, widgets] = [parts.filter(isScript), parts.filter((part) => !isScript(part))];
   const files = new Set(widgets.map(({ localName }) => localName.replace("hubbub-", "")));
   return [
-    ...scripts.map(({ src }) => `<script async src="${address(src.split("/").pop())}"></script>`),
+    ...scripts.map(({ src }) => `<script async${isLocal ? " data-local" : ""} src="${address(src.split("/").pop())}"></script>`),
     ...[...files].map((file) => `<script type="module" src="${address(`widgets/${file}.js`)}"></script>`),
     ...widgets.map(({ outerHTML }) => outerHTML.replaceAll('=""', "")),
   ].join("\n");

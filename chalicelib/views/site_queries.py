@@ -5,6 +5,7 @@ The items are those of `sites.py` and `events.py`. Nothing here writes.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -41,6 +42,7 @@ from chalicelib.views.schemas import (
 
 LONGEST = 400 * times.DAY  # a period of a list
 DEFAULT = 30 * times.DAY
+GOAL_DAYS = 8  # days of a goal in 4 KB, at least
 ADMIN_UNITS = 10 * toplist.UNITS  # RCU of a list of a period with an admin's token: those of a busy year
 
 
@@ -170,26 +172,30 @@ def list_campaigns(context: Context, query: SourcesQuery, caller: Caller) -> Cam
 def list_goals(context: Context, query: SourcesQuery, caller: Caller) -> Goals:
     """Return the goals of a site in a period, most events first, and their visitors.
 
-    A visitor counts for a goal once a day.
+    A visitor counts for a goal once a day. The goals are read with one half of the units, and their visitors
+    with the other, so a list of a long period has few goals and `"complete": false`.
 
-    Cost: that of `_read_largest`, and 0.5 RCU per goal and 4 KB of its days (about ten).
+    Cost: that of `_read_largest`, and 0.5 RCU per goal and 4 KB of its days (about ten). At most 100 RCU, and
+    ten times as many with an admin's token.
     Raises: BadRequest.
     """
     site = open_site(context, query.site, caller)
     found = _read_sources(context, site, query, caller, sites.GOALS, sites.goal_key)
     period = read_period(query, context.now, site)
+    most = int(_find_units(caller) / 2 / (0.5 * ceil(len(period.days) / GOAL_DAYS)))
+    goals, is_whole = found.items[:most], len(found.items) <= most
 
     def count_visitors(name: str) -> int:
         pk = f"{sites.goal_key(site.site, '', '').pk}{name}"
         days = context.table.query(pk, period.bounds, limit=LONGEST.days, attributes=("visitors",)).items
         return sum(int(day.get("visitors", 0)) for day in days)
 
-    visitors = map_concurrently(count_visitors, [name for name, _ in found.items])
+    visitors = map_concurrently(count_visitors, [name for name, _ in goals])
     items = [
         GoalEvents(goal=sites.unescape(name), events=events, visitors=count)
-        for (name, events), count in zip(found.items, visitors, strict=True)
+        for (name, events), count in zip(goals, visitors, strict=True)
     ]
-    return Goals(timezone=site.timezone, items=items, complete=_complete(found.complete))
+    return Goals(timezone=site.timezone, items=items, complete=_complete(found.complete and is_whole))
 
 
 def list_sites(context: Context, query: listing.ListQuery) -> Sites:
@@ -238,7 +244,9 @@ def _read_largest(
     most 100 RCU, and ten times as many with an admin's token.
     """
     attribute = "events" if kind == sites.GOALS else "views"
-    period, units = read_period(query, context.now, site), ADMIN_UNITS if caller.admin else toplist.UNITS
+    period, units = read_period(query, context.now, site), _find_units(caller)
+    if kind == sites.GOALS:  # the other half is for their visitors
+        units /= 2
     days, is_whole, pk = list(period.days), True, sites.day_key(site.site, "").pk
     if len(days) > 1:
         most = int(units / 2 / toplist.ITEM * 4_096) // (len(pk) + toplist.OVERHEAD)
@@ -252,6 +260,11 @@ def _read_largest(
         context.table, partitions, period.bounds, query.limit, attribute, units
     )
     return found._replace(complete=found.complete and is_whole)
+
+
+def _find_units(caller: Caller) -> float:
+    """Return the RCU that a list of a period may cost."""
+    return ADMIN_UNITS if caller.admin else toplist.UNITS
 
 
 def _complete(is_complete: bool) -> Any:

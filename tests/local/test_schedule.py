@@ -24,9 +24,8 @@ def test_a_cron_expression_is_refused() -> None:
         interval("cron(0 12 * * ? *)")
 
 
-def test_the_apps_sweep_is_scheduled_every_minute() -> None:
-    [schedule] = schedules(app.app)
-    assert (schedule.name, schedule._seconds) == ("sweep", 60)
+def test_the_apps_handlers_are_scheduled_at_their_rates() -> None:
+    assert {one.name: one._seconds for one in schedules(app.app)} == {"sweep": 60, "probe": 300}
 
 
 def test_calls_continue_after_a_failure_and_end_with_stop() -> None:

@@ -85,6 +85,7 @@ def _measure(site: Deployed, dearest: Dearest) -> Figures:
     began = time.process_time()
     invocation.run()
     ms = 1000 * (time.process_time() - began)
+    site.drain()
     return Figures(meter.read_units, meter.write_units, -(-len(result["body"].encode()) // 1024), ms)
 
 

@@ -87,6 +87,7 @@ def play(engine: Engine, run: Callable[[Deployed, Invocation], None]) -> None:
         for module in features():
             for invocation in module.story(site):
                 run(site, invocation)
+            site.drain()
         for invocation in tableless(site):
             run(site, invocation)
 

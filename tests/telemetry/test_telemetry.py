@@ -141,4 +141,4 @@ def test_every_parameter_of_a_call_that_an_admin_may_make_is_logged_or_left_out_
     """A new parameter that names a person belongs to router.UNLOGGED."""
     paths = [route.path for route in app.router.routes if route.access != "public"]
     named = {name for path in paths for name in re.findall("{(.*?)}", path)}
-    assert named - {*router.UNLOGGED} == {"board", "challenge", "id", "product", "reply"}
+    assert named - {*router.UNLOGGED} == {"board", "challenge", "id", "product", "reply", "site"}

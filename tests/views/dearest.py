@@ -45,8 +45,10 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         for i in range(MAX_ANONYMOUS_EVENTS)
     ]
     post = site.rest("POST", "/views", "25 new pages, referrers and campaigns", body={"events": events})
-    yield Dearest(post, read=1, write=500, kilobytes=1)
+    yield Dearest(post, read=1.5, write=500, kilobytes=1)
     url = f"https://{BUSY}/" + "a" * 200
+    pixel = site.rest("GET", "/views/pixel.gif", "a new page", query={"url": f"{LONGEST}99"})
+    yield Dearest(pixel, read=8, write=40, kilobytes=1)
     _fill(site, url, days)
     for route in ("/views", "/views/badge.svg"):
         yield Dearest(site.rest("GET", route, "any page", query={"url": url}), read=0.5)

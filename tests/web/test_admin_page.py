@@ -215,7 +215,7 @@ def test_lists_are_searched_and_lead_to_what_they_name(browser: Browser, product
         challenges.get_by_role("link", name="The autumn hunt").click()
         card(page, "Challenge").get_by_text("Loaded: The autumn hunt.").wait_for()
         challenges.get_by_label("Search challenges").fill("winter")
-        challenges.get_by_text("Nothing matches.").wait_for()
+        challenges.get_by_text("No matches.").wait_for()
         card(page, "Products").get_by_role("link", name="lamp").click()
         card(page, "Comments").get_by_text("bright").wait_for()
 
