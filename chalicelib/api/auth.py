@@ -41,13 +41,14 @@ MAX_JWKS = 1_000_000  # bytes of an issuer's response
 FETCH_SECONDS = 5  # for an issuer's response; no part of it may take more than 3
 OWN_ISSUER = "hubbub"  # the `iss` of the stage's own tokens beside those of a JWKS URL
 # The errors of PyJWT, and the claim or the part of the token that causes each.
+MALFORMED = "it is malformed"
 PROBLEMS = {
     "ExpiredSignatureError": "`exp`: it has expired",
     "ImmatureSignatureError": "`nbf` or `iat`: it is not valid yet",
     "InvalidIssuedAtError": "`iat` must be a number",
     "InvalidSubjectError": "`sub` must be a text",
     "InvalidSignatureError": "its signature is not valid here",
-    "DecodeError": "it is malformed",
+    "InvalidJTIError": "`jti` must be a text",
 }
 
 
@@ -257,7 +258,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
         algorithm, kid = header.get("alg"), header.get("kid")
         is_own = not settings.jwks_url or algorithm == "HS256"
     except Exception:  # a malicious token can raise anything in the parser, such as RecursionError
-        return _invalid("it is malformed")
+        return _invalid(MALFORMED)
     issuer = own_issuer(settings) if is_own else jwks_issuer(settings)
     if algorithm not in issuer.algorithms:
         return _invalid(f"`alg` must be {' or '.join(issuer.algorithms)}")
@@ -308,7 +309,7 @@ def _find_problem(error: Exception, issuer: Issuer) -> str:
         case "MissingRequiredClaimError":
             return f"`{getattr(error, 'claim', 'a claim')}` is missing"
         case kind:
-            return PROBLEMS.get(kind, kind)
+            return PROBLEMS.get(kind, MALFORMED)
 
 
 def _invalid(problem: str) -> dict[str, str]:
