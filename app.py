@@ -241,7 +241,9 @@ def delete_site(path: view_schemas.SitePath) -> None:
     site_definitions.remove(connect(), site_queries.parse_site(path.site), datetime.now(UTC))
 
 
-@router.route("POST", "/sites/{site}/links", access="admin", status=201, max_body=4 * KB)
+@router.route(
+    "POST", "/sites/{site}/links", access="admin", status=201, errors=(Unprocessable,), max_body=4 * KB
+)
 def post_site_link(path: view_schemas.SitePath, body: view_schemas.LinkBody) -> view_schemas.Link:
     """Make a link to a site's dashboard that reads the site's numbers, and nothing else, until it expires."""
     request: Any = app.current_request

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from chalicelib import times
 from chalicelib.api import auth
 from chalicelib.context import Context
-from chalicelib.errors import BadRequest
+from chalicelib.errors import BadRequest, Unprocessable
 from chalicelib.views.schemas import Link
 
 SUBJECT = "statistics"  # of the tokens in links
@@ -16,7 +16,7 @@ SUBJECT = "statistics"  # of the tokens in links
 def make(context: Context, site: str, expires: str, address: str) -> Link:
     """Return a link to the dashboard of a site. `address` is that of the stage.
 
-    Raises: BadRequest for a time that is past, or later than the stage's tokens last.
+    Raises: BadRequest for a malformed time, Unprocessable for one that is past or later than tokens last.
     """
     try:
         end = times.parse(expires)
@@ -24,7 +24,9 @@ def make(context: Context, site: str, expires: str, address: str) -> Link:
         raise BadRequest(f"`expires` {error}") from None
     seconds, most = int((end - context.now).total_seconds()), context.settings.token_life.total_seconds()
     if not 0 < seconds <= most:
-        raise BadRequest(f"`expires` must be within the next {int(most / 3600)} hours (HUBBUB_TOKEN_HOURS)")
+        raise Unprocessable(
+            f"`expires` must be within the next {int(most / 3600)} hours (HUBBUB_TOKEN_HOURS)"
+        )
     token = auth.mint(context.settings, SUBJECT, scope="statistics", seconds=seconds, site=site)
     return Link(url=f"{address}web/dashboard.html?site={quote(site)}#token={token}")
 

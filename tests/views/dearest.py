@@ -51,7 +51,7 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     yield Dearest(pixel, read=8, write=40, kilobytes=1)
     _fill(site, url, days)
     for route in ("/views", "/views/badge.svg"):
-        yield Dearest(site.rest("GET", route, "any page", query={"url": url}), read=0.5)
+        yield Dearest(site.rest("GET", route, "any page", query={"url": url}), read=1)
     year = {"from": days[365], "to": days[0]}
     months = {"interval": "hour", "from": days[30], "to": days[0]}
     for name, period in (("366 busy days", year), ("31 busy days by the hour", months)):
