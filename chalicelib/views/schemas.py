@@ -425,6 +425,11 @@ class Goals(Schema):
     complete: Complete = UNSET
 
 
+# Our own formats: the name of a zone, a path with an optional * at its end, an address or a network.
+Zone = Annotated[str, Meta(max_length=60, extra_json_schema={"format": "timezone"})]
+Pattern = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"format": "path"})]
+Network = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"format": "network"})]
+Host = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"format": "host"})]
 Names = Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=50)]
 
 
@@ -433,13 +438,13 @@ class SiteBody(Schema):
 
     EXAMPLES: ClassVar = {"a zone": {"timezone": "Europe/Berlin"}}
 
-    timezone: Annotated[str, Meta(description="The zone of its days and hours", max_length=60)] = "UTC"
+    timezone: Annotated[Zone, Meta(description="The zone of its days and hours")] = "UTC"
     statistics: Annotated[Literal["public", "private"], Meta(description="Who reads the site's numbers")] = (
         "public"
     )
-    paths: Annotated[Names, Meta(description="The paths that count, with * at an end; all if empty")] = field(
-        default_factory=list
-    )
+    paths: Annotated[
+        list[Pattern], Meta(description="The paths that count, with * at an end; all if empty", max_length=50)
+    ] = field(default_factory=list)
     query: (
         Annotated[Names, Meta(description="The parameters that distinguish pages; null for all")] | None
     ) = None
@@ -447,11 +452,11 @@ class SiteBody(Schema):
         Literal["keep", "strip"], Meta(description="What becomes of a slash at the end of a path")
     ] = "keep"
     hash: Annotated[bool, Meta(description="Whether `#/` routes are pages")] = False
-    ignore: Annotated[Names, Meta(description="Addresses and networks that are not counted")] = field(
-        default_factory=list
-    )
-    hosts: Annotated[Names, Meta(description="Other hosts that are the same site")] = field(
-        default_factory=list
+    ignore: Annotated[
+        list[Network], Meta(description="Addresses and networks that are not counted", max_length=50)
+    ] = field(default_factory=list)
+    hosts: Annotated[list[Host], Meta(description="Other hosts that are the same site", max_length=50)] = (
+        field(default_factory=list)
     )
 
 

@@ -44,6 +44,9 @@ schemathesis.openapi.format("host", st.from_regex(HOST, fullmatch=True))
 ADDRESS = rf"({URL}|{HOST}(:[1-9][0-9]{{1,3}})?{PATH}{QUERY}(#x)?)"
 schemathesis.openapi.format("address", st.from_regex(ADDRESS, fullmatch=True))
 schemathesis.openapi.format("uri", st.from_regex(URL, fullmatch=True))
+schemathesis.openapi.format("timezone", st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]))
+schemathesis.openapi.format("path", st.from_regex(r"/[a-z0-9/]{0,20}\*?", fullmatch=True))
+schemathesis.openapi.format("network", st.sampled_from(["192.0.2.1", "203.0.113.0/24", "2001:db8::/32"]))
 schemathesis.openapi.format("date-time", INSTANTS.map(datetime.isoformat))
 schemathesis.openapi.format("date", INSTANTS.map(lambda moment: moment.date().isoformat()))
 
