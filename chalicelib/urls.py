@@ -12,8 +12,9 @@
 
 import ipaddress
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from url_normalize.normalize_host import normalize_host
 from url_normalize.normalize_path import normalize_path
@@ -113,6 +114,19 @@ def host(url: str) -> str:
 def page(url: str) -> str:
     """Return the path and the query of a canonical address."""
     return "/" + url.split("/", 3)[3]
+
+
+def filter_query(query: str, is_kept: Callable[[str], bool]) -> str:
+    """Return a query with those parameters whose decoded names are kept, as they are written.
+
+    >>> filter_query("a=1&utm_source=x&b", lambda name: not name.startswith("utm_"))
+    'a=1&b'
+    """
+    return "&".join(part for part in query.split("&") if is_kept(_parameter_name(part)))
+
+
+def _parameter_name(part: str) -> str:
+    return next((name for name, _ in parse_qsl(part, keep_blank_values=True)), "")
 
 
 def _with_scheme(url: str) -> str:

@@ -113,10 +113,18 @@ def network(address: str) -> str:
 
     Raises: ValueError for an invalid address.
     """
-    parsed = ipaddress.ip_address(address)
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
+    parsed = parse_address(address)
     size = 64 if parsed.version == 6 else 32
     return str(ipaddress.ip_network(f"{parsed}/{size}", strict=False))
+
+
+def parse_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address. An IPv4 address in the notation of IPv6 is that IPv4 address.
+
+    Raises: ValueError for an invalid address.
+    """
+    parsed = ipaddress.ip_address(address)
+    return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
 def digest_subject(settings: Settings, sub: str) -> str:

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo, available_timezones
 
 from chalicelib import times, urls
+from chalicelib.api import rates
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict, NotFound
@@ -108,8 +108,7 @@ class Definition(NamedTuple):
             url = url.replace(host, self.site, 1)
         place, _, query = url.partition("?")
         if (names := self._field("query")) is not None:
-            kept = [part for part in query.split("&") if _name(part) in names]
-            query = "&".join(kept)
+            query = urls.filter_query(query, lambda name: name in names)
         if self._field("slash") == "strip" and not place.endswith("://" + place.split("/")[2] + "/"):
             place = place.rstrip("/")
         hash = "#" + written.partition("#")[2] if self._field("hash") else ""
@@ -120,16 +119,10 @@ def _matches(path: str, pattern: str) -> bool:
     return path.startswith(pattern[:-1]) if pattern.endswith("*") else path.partition("?")[0] == pattern
 
 
-def _name(part: str) -> str:
-    return next((name for name, _ in parse_qsl(part, keep_blank_values=True)), "")
-
-
 @lru_cache(10_000)
 def _is_in(address: str, network: str) -> bool:
     try:
-        found = ipaddress.ip_address(address)
-        found = getattr(found, "ipv4_mapped", None) or found
-        return found in ipaddress.ip_network(network, strict=False)
+        return rates.parse_address(address) in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
 

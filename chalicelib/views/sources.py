@@ -81,12 +81,8 @@ def strip_tracking(url: str) -> str:
     place, _, query = url.partition("?")
     if not query:
         return url
-    kept = "&".join(part for part in query.split("&") if not TRACKING.fullmatch(_name(part)))
+    kept = urls.filter_query(query, lambda name: not TRACKING.fullmatch(name))
     return f"{place}?{kept}" if kept else place
-
-
-def _name(part: str) -> str:
-    return next((name for name, _ in parse_qsl(part, keep_blank_values=True)), "")
 
 
 def read_source(fields: Mapping[str, Any], url: str, hosts: frozenset[str] = frozenset()) -> str:
