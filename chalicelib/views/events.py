@@ -312,14 +312,13 @@ def accept(
         limit, window = MAX_ANONYMOUS_EVENTS, min(window, LATE)
     sender, find = visitors.read_sender(headers, caller.address), find_sites(context.table, body)
     checked = check_all(body, context.settings._replace(views_window=window), context.now, find, limit=limit)
-    checked = [
-        "site_not_allowed"
-        if isinstance(one, View) and find(urls.host(one.url)).ignores(sender.address)
-        else one
-        for one in checked
-    ]
-    if is_crawler(sender.user_agent):
-        checked = [result if isinstance(result, str) else "bot" for result in checked]
+    is_bot = is_crawler(sender.user_agent)
+    for i, result in enumerate(checked):
+        if isinstance(result, View):
+            if find(urls.host(result.url)).ignores(sender.address):
+                checked[i] = "site_not_allowed"
+            elif is_bot:
+                checked[i] = "bot"
     views = [result for result in checked if isinstance(result, View)]
     if body.events is UNSET and isinstance(checked[0], str):
         metrics.count(ViewsRejected=1)
@@ -345,7 +344,7 @@ def accept(
     return reply
 
 
-def settle(context: Context, views: Iterable[View], sender: visitors.Sender) -> list[View]:
+def settle(context: Context, views: Iterable[View], sender: visitors.Sender = visitors.UNKNOWN) -> list[View]:
     """Return views with their clients and times: those of the sender, and of their first delivery."""
     settled = []
     for view in views:
@@ -387,10 +386,11 @@ def count_page(table: Table, view: View) -> Counted:
     [view] = place_all(table, [view])
     visitor = visitor_key(view.url, view.day, view.client)
     found = table.get_many([page, event, visitor], consistent=True)
-    views, visitors = (int(found.get(page, {}).get(name, 0)) for name in ("views", "visitors"))
+    counts = [int(found.get(page, {}).get(name, 0)) for name in ("views", "visitors")]
     if not view.goal:
-        views, visitors = max(1, views + (event not in found)), max(1, visitors + (visitor not in found))
-    return Counted(url=view.url, views=views, visitors=visitors)
+        pairs = zip(counts, (event, visitor), strict=True)
+        counts = [max(1, count + (key not in found)) for count, key in pairs]
+    return Counted(url=view.url, views=counts[0], visitors=counts[1])
 
 
 def event_limits(settings: Settings) -> rates.Limits:
@@ -425,7 +425,7 @@ def write_queued(context: Context, body: QueuedViews) -> None:
     checked = check_all(body, settings, context.now, find_sites(context.table, body))
     checked = ["bad_client" if isinstance(one, View) and not one.client else one for one in checked]
     views = [one for one in checked if isinstance(one, View)]
-    write(context, [settle_time(context, view) if view.claimed else view for view in views])
+    write(context, settle(context, views))
     rejected = Counter(result for result in checked if isinstance(result, str))
     metrics.count(ViewsRejected=rejected.total())
     if rejected:
@@ -450,28 +450,27 @@ def write(
 
     Cost: 1 WCU per view, in batches of 25, and 1 WCU per visitor of a page and of a site, concurrently.
     """
-    by_key = {
-        event_key(view): view for view in place_all(context.table, views)
-    }  # one view may come with different referrers
+    # One view may come with different referrers.
+    by_key = {event_key(view): view for view in place_all(context.table, views)}
     items = {view: build_item(view, context.settings, expiry) for view in by_key.values()}
     items = {
         view: item for view, item in items.items() if item["ttl"] > times.epoch(context.now + EXPIRY_MARGIN)
     }
     context.table.batch_put(items.values())
-    visitors: dict[Key, Item] = {}
+    seen: dict[Key, Item] = {}
     for view, item in items.items():
         for key in _visitor_keys(view):
             new = {"hours": set(), "ttl": _visitor_ttl(view, item)}
-            visitors.setdefault(key, new)["hours"].add(view.hour)
-    map_concurrently(lambda visitor: _write_visitor(context.table, *visitor), visitors.items())
+            seen.setdefault(key, new)["hours"].add(view.hour)
+    map_concurrently(lambda visitor: _write_visitor(context.table, *visitor), seen.items())
     return len(items)
 
 
 def place_all(table: Table, views: Iterable[View]) -> list[View]:
     """Return views with their days and hours in the zones of their sites. Cost: that of `find_all`."""
     views = list(views)
-    sites = definitions.find_all(table, {urls.host(view.url) for view in views})
-    zoned = {host: site for host, site in sites.items() if site.zones != definitions.UTC_ALWAYS}
+    found = definitions.find_all(table, {urls.host(view.url) for view in views})
+    zoned = {host: site for host, site in found.items() if site.zones != definitions.UTC_ALWAYS}
     return [
         view._replace(place=zoned[host].place(view.time)) if (host := urls.host(view.url)) in zoned else view
         for view in views

@@ -190,8 +190,8 @@ def list_events(context: Context, query: EventsQuery) -> ViewEvents:
 
 
 def _to_event(view: View, item: Item) -> ViewEvent:
-    sources = {name: item[name] for name in ("referrer", "campaign") if name in item}
-    return ViewEvent(url=view.url, time=times.to_iso(view.time), client_id=view.client, **sources)
+    origin = {name: item[name] for name in ("referrer", "campaign") if name in item}
+    return ViewEvent(url=view.url, time=times.to_iso(view.time), client_id=view.client, **origin)
 
 
 def _parse_bound(text: str, site: Definition, *, end: bool = False) -> datetime:

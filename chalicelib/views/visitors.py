@@ -36,6 +36,9 @@ class Sender(NamedTuple):
     user_agent: str = ""
 
 
+UNKNOWN = Sender()
+
+
 def read_sender(headers: Mapping[str, str], address: str) -> Sender:
     """Return the sender of a request."""
     return Sender(address, headers.get("user-agent", ""))
