@@ -183,6 +183,15 @@ def read_largest_of_days(
         place += len(group)
 
 
+def fit_days(pk: str, units: float) -> int:
+    """Return how many days of a partition a number of RCU reads for certain."""
+    return int(units / ITEM) * 4_096 // _size_of_day(pk)
+
+
+def _size_of_day(pk: str) -> int:
+    return len(pk.encode()) + OVERHEAD
+
+
 class _Candidate(NamedTuple):
     """An entry that may have a sum on some days, of which one is `day`."""
 
@@ -193,7 +202,7 @@ class _Candidate(NamedTuple):
     @property
     def cost(self) -> float:
         """Return the RCU of its days, at most."""
-        return ITEM if self.days == 1 else -(-self.days * (len(self.pk.encode()) + OVERHEAD) // 4_096) * ITEM
+        return ITEM if self.days == 1 else -(-self.days * _size_of_day(self.pk) // 4_096) * ITEM
 
 
 class _Period:
@@ -252,11 +261,11 @@ class _Period:
         return True
 
     def _choose_cost(self, candidate: _Candidate) -> float:
-        """Return the RCU of all days of an entry, or fewer if these are more than half of what is left."""
+        """Return the RCU for an entry: those of all its days, or an eighth of the rest if they are many."""
         return candidate.cost if candidate.cost <= self._left / 2 else max(ITEM, self._left / 8)
 
     def _read_days(self, candidate: _Candidate, units: float) -> Page:
-        most = max(1, int(units / ITEM) * 4_096 // (len(candidate.pk.encode()) + OVERHEAD))
+        most = max(1, fit_days(candidate.pk, units))
         limit = candidate.days + 1 if candidate.cost <= units else most
         return self._table.query(candidate.pk, self._bounds, limit=limit, attributes=("pk", self._attribute))
 

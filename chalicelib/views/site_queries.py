@@ -130,7 +130,7 @@ def list_top_pages(context: Context, query: TopQuery, caller: Caller) -> TopPage
     """
     site = open_site(context, query.site, caller)
     if query.from_ or query.to:
-        found = _read_largest(context, site, sites.PAGES, query, caller)
+        found = _read_largest(context, site, sites.PAGES, query, _find_units(caller))
         pages = [TopPage(url=pk.removeprefix("URL#"), views=views) for pk, views in found.items]
         return _fit(pages, found.complete, site)
     top = toplist.read_largest(context.table, site_key(site.site), query.limit, "views")
@@ -152,7 +152,7 @@ def list_referrers(context: Context, query: SourcesQuery, caller: Caller) -> Ref
     Raises: BadRequest.
     """
     site = open_site(context, query.site, caller)
-    found = _read_sources(context, site, query, caller, sites.REFERRERS, sites.referrer_key)
+    found = _read_sources(context, site, query, _find_units(caller), sites.REFERRERS, sites.referrer_key)
     items = [ReferrerViews(referrer=name, views=views) for name, views in found.items]
     return Referrers(timezone=site.timezone, items=items, complete=_complete(found.complete))
 
@@ -164,7 +164,7 @@ def list_campaigns(context: Context, query: SourcesQuery, caller: Caller) -> Cam
     Raises: BadRequest.
     """
     site = open_site(context, query.site, caller)
-    found = _read_sources(context, site, query, caller, sites.CAMPAIGNS, sites.campaign_key)
+    found = _read_sources(context, site, query, _find_units(caller), sites.CAMPAIGNS, sites.campaign_key)
     items = [CampaignViews(campaign=name, views=views) for name, views in found.items]
     return Campaigns(timezone=site.timezone, items=items, complete=_complete(found.complete))
 
@@ -180,9 +180,9 @@ def list_goals(context: Context, query: SourcesQuery, caller: Caller) -> Goals:
     Raises: BadRequest.
     """
     site = open_site(context, query.site, caller)
-    found = _read_sources(context, site, query, caller, sites.GOALS, sites.goal_key)
-    period = read_period(query, context.now, site)
-    most = int(_find_units(caller) / 2 / (0.5 * ceil(len(period.days) / GOAL_DAYS)))
+    half, period = _find_units(caller) / 2, read_period(query, context.now, site)
+    found = _read_sources(context, site, query, half, sites.GOALS, sites.goal_key)
+    most = int(half / (0.5 * ceil(len(period.days) / GOAL_DAYS)))
     goals, is_whole = found.items[:most], len(found.items) <= most
 
     def count_visitors(name: str) -> int:
@@ -222,18 +222,18 @@ def _read_sources(
     context: Context,
     site: Definition,
     query: SourcesQuery,
-    caller: Caller,
+    units: float,
     kind: str,
     key: Callable[..., Key],
 ) -> Largest:
     """Read the sources of one kind that led to a site, by their names."""
-    found = _read_largest(context, site, kind, query, caller)
+    found = _read_largest(context, site, kind, query, units)
     prefix = key(site.site, "", "").pk
     return found._replace(items=[(pk.removeprefix(prefix), views) for pk, views in found.items])
 
 
 def _read_largest(
-    context: Context, site: Definition, kind: str, query: TopQuery | SourcesQuery, caller: Caller
+    context: Context, site: Definition, kind: str, query: TopQuery | SourcesQuery, units: float
 ) -> Largest:
     """Read the largest entries of a site's lists of one kind in a period.
 
@@ -241,16 +241,13 @@ def _read_largest(
     most viewed first.
 
     Cost: 0.5 RCU per 4 KB of the site's days (about four), and that of `toplist.read_largest_of_days`. At
-    most 100 RCU, and ten times as many with an admin's token.
+    most `units`.
     """
     attribute = "events" if kind == sites.GOALS else "views"
-    period, units = read_period(query, context.now, site), _find_units(caller)
-    if kind == sites.GOALS:  # the other half is for their visitors
-        units /= 2
+    period = read_period(query, context.now, site)
     days, is_whole, pk = list(period.days), True, sites.day_key(site.site, "").pk
     if len(days) > 1:
-        most = int(units / 2 / toplist.ITEM * 4_096) // (len(pk) + toplist.OVERHEAD)
-        names = ("sk", attribute)
+        names, most = ("sk", attribute), toplist.fit_days(pk, units / 2)
         page = context.table.query(pk, period.bounds, limit=most, newest_first=True, attributes=names)
         largest = sorted(page.items, key=lambda item: -item.get(attribute, 0))
         days = [item["sk"].removeprefix("DAY#") for item in largest if item.get(attribute, 0) > 0]
@@ -263,7 +260,7 @@ def _read_largest(
 
 
 def _find_units(caller: Caller) -> float:
-    """Return the RCU that a list of a period may cost."""
+    """Return the RCU that a list of a period may cost: 100, and ten times as many with an admin's token."""
     return ADMIN_UNITS if caller.admin else toplist.UNITS
 
 
