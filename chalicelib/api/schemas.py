@@ -4,10 +4,12 @@ Each feature has its own schemas in its package.
 """
 
 import re
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from chalicelib import times
 from chalicelib.errors import BadRequest
 
 RULES: dict[str, str] = {}
@@ -59,6 +61,14 @@ IDENTIFIER_RULE = (
 Identifier = Annotated[
     str, Meta(pattern=described(IDENTIFIER_PATTERN, IDENTIFIER_RULE), examples=["player-1"])
 ]
+
+
+def parse_instant(field: str, text: str) -> datetime:
+    """Return the instant in a field of a body. Raises BadRequest, which names the field."""
+    try:
+        return times.parse(text)
+    except ValueError as error:
+        raise BadRequest(f"`{field}` {error}") from None
 
 
 def parse_identifier(name: str) -> str:

@@ -24,6 +24,7 @@ import msgspec
 
 from chalicelib import times
 from chalicelib.api import listing
+from chalicelib.api.schemas import parse_instant
 from chalicelib.challenges.schemas import (
     Challenge,
     ChallengeBody,
@@ -143,8 +144,9 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> tuple[Chall
     Raises: BadRequest, Conflict for another normalization than the stored one, Busy after repeated
     concurrent changes.
     """
-    opens, closes = _parse_instant("opens", body.opens), _parse_instant("closes", body.closes)
-    if opens and closes and times.parse(opens) >= times.parse(closes):
+    opens = parse_instant("opens", body.opens) if body.opens is not None else None
+    closes = parse_instant("closes", body.closes) if body.closes is not None else None
+    if opens and closes and opens >= closes:
         raise BadRequest("`closes` must be after `opens`")
     new_salt = secrets.token_bytes(SALT_BYTES)
     digests: dict[tuple[Any, ...], frozenset[bytes]] = {}  # an attempt reuses those of the one before
@@ -167,8 +169,8 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> tuple[Chall
             cost=SCRYPT_COST,
             answers=digests[parameters],
             edition=stored.edition + 1 if stored else 1,
-            opens=opens,
-            closes=closes,
+            opens=times.to_iso(opens) if opens else None,
+            closes=times.to_iso(closes) if closes else None,
             ranked=body.ranked,
             guests=body.guests,
         )
@@ -183,14 +185,6 @@ def define(context: Context, challenge: str, body: ChallengeBody) -> tuple[Chall
             return _to_response(definition), stored is None
         context.table.back_off(attempt)
     raise Busy(f"Other requests are changing the challenge {challenge}. Please retry.")
-
-
-def _parse_instant(field: str, text: str | None) -> str | None:
-    """Return an instant in the format of responses. Raises BadRequest that names the field."""
-    try:
-        return times.to_iso(times.parse(text)) if text is not None else None
-    except ValueError as error:
-        raise BadRequest(f"`{field}` {error}") from None
 
 
 # -- read ----------------------------------------------------------------------------------------------

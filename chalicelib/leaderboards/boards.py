@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 from chalicelib import times
 from chalicelib.api import listing
+from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
+from chalicelib.errors import Busy, Conflict, NotFound, Unprocessable
 from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, Boards, ListedBoard, SeasonBody
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
@@ -282,14 +283,12 @@ def _as_of(board: Board, now: datetime) -> Board:
 def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
     """Return the requested board in its first season. Raises BadRequest, Unprocessable."""
     fields = {field: getattr(body, field) for field in (*MUTABLE_FIELDS, *IMMUTABLE_FIELDS)}
-    try:
-        resets = None if body.resets is None else times.to_iso(times.parse(body.resets))
-    except ValueError as error:
-        raise BadRequest(f"`resets` {error}") from None
+    resets = None if body.resets is None else parse_instant("resets", body.resets)
     started, created = times.to_iso(now), times.epoch(now)
-    fields |= {"season": 1, "started": started, "resets": resets, "created": created}
+    fields |= {"season": 1, "started": started, "created": created}
+    fields["resets"] = times.to_iso(resets) if resets else None
     board = Board(name=name, **fields)
-    if resets and times.parse(resets) <= now:
+    if resets and resets <= now:
         raise Unprocessable("`resets` must be in the future")
     for field in ("min", "max"):
         try:

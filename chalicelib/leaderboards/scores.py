@@ -28,10 +28,11 @@ from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.aggregates.tags import find_counted, keep, make_tag
 from chalicelib.api.auth import Caller
+from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Forbidden, NotFound, Unprocessable
+from chalicelib.errors import Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
@@ -371,10 +372,7 @@ def parse_time(text: str | None, now: datetime) -> str:
     """
     if text is None:
         return times.to_sort_key(now)
-    try:
-        time = times.parse(text)
-    except ValueError as error:
-        raise BadRequest(f"`time` {error}") from None
+    time = parse_instant("time", text)
     if time > now + MAX_CLOCK_SKEW:
         raise Unprocessable("`time` must not be in the future")
     return times.to_sort_key(time)

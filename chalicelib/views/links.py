@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from chalicelib import times
 from chalicelib.api import auth
+from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
-from chalicelib.errors import BadRequest, Unprocessable
+from chalicelib.errors import Unprocessable
 from chalicelib.views.schemas import Link
 
 SUBJECT = "statistics"  # of the tokens in links
@@ -18,10 +18,7 @@ def make(context: Context, site: str, expires: str, address: str) -> Link:
 
     Raises: BadRequest for a malformed time, Unprocessable for one that is past or later than tokens last.
     """
-    try:
-        end = times.parse(expires)
-    except ValueError as error:
-        raise BadRequest(f"`expires` {error}") from None
+    end = parse_instant("expires", expires)
     seconds, most = int((end - context.now).total_seconds()), context.settings.token_life.total_seconds()
     if not 0 < seconds <= most:
         raise Unprocessable(
