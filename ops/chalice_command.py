@@ -5,17 +5,21 @@ and `python -m ops`, which has made its own checks, sets HUBBUB_OPS.
 
 `chalice local` becomes a local run, whose engine, stream and page it needs. `chalice deploy` and `chalice
 package` need a stage that is provisioned, and end with one sentence before Chalice has created anything.
+`chalice deploy` and `chalice delete` work after an interruption.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
+import boto3
 import botocore.session
 import chalice.cli
 import click
 
+from ops.aws import record
 from ops.aws.account import check_place
 from ops.aws.bundle import link_page
 from ops.stage import DATA, ROOT, find_run, read_variables
@@ -36,6 +40,8 @@ def prepare() -> None:
     if context.info_name in ("deploy", "package"):
         check_stage(options["stage"], options["profile"])
         link_page(ROOT)
+    if context.info_name in ("deploy", "delete"):
+        update_record(options["stage"], options["profile"], is_read=context.info_name == "deploy")
 
 
 def become_local_run(port: int, *, reloads: bool) -> None:
@@ -68,3 +74,22 @@ def check_stage(stage: str, profile: str | None) -> None:
         raise click.ClickException(f"{stage} is not provisioned: run make provision STAGE={stage} first")
     region = botocore.session.Session(profile=profile).get_config_variable("region")
     check_place(stage, variables, region)
+
+
+def update_record(stage: str, profile: str | None, *, is_read: bool) -> None:
+    """Rebuild Chalice's record, which a command that broke off has left incomplete.
+
+    Raises: click.ClickException when the record was incomplete and Chalice has read it already.
+    """
+    client: Any = boto3.session.Session(profile_name=profile).client
+    before = record.read_record(ROOT, stage)
+    record.rebuild_record(client, ROOT, stage)
+    if is_read and _by_name(before) != _by_name(record.read_record(ROOT, stage)):
+        raise click.ClickException(
+            f"{stage} was deployed from another directory, or a deployment of it broke off. Chalice's record "
+            "has what exists now: run the command again"
+        )
+
+
+def _by_name(resources: list[record.Resource]) -> dict[str, record.Resource]:
+    return {resource["name"]: resource for resource in resources}

@@ -28,7 +28,7 @@ import click
 
 from local.engines import EngineUnavailable
 from local.engines.engine import REGION, ROOT, Engine
-from local.rehearsal import walk
+from local.rehearsal import interrupts, walk
 from local.rehearsal.account import start
 
 STAGE = "dev"
@@ -264,17 +264,38 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
+def rehearse_interrupts(rehearsal: Rehearsal, is_every_call: bool) -> None:
+    """Interrupt Chalice after its calls. The next command completes its work, from any directory."""
+    rehearsal.ops("provision", "--stage", STAGE, "--yes", "--queue", shows=False)
+    chalice = interrupts.Chalice(rehearsal.root, STAGE, rehearsal.environment, rehearsal.client)
+    for line in interrupts.interrupt_everywhere(
+        chalice, lambda: inventory(rehearsal), is_every_call=is_every_call
+    ):
+        check(True, line)
+    rehearsal.ops("destroy", "--stage", STAGE, "--yes", "--delete-data")
+    check(not any(inventory(rehearsal).values()), "nothing is left")
+
+
 @click.command()
 @click.option(
     "--loses-stream", is_flag=True, help="Also disable and enable the table's stream, and repair its mapping."
 )
-def main(loses_stream: bool) -> None:
+@click.option(
+    "--interrupts",
+    "after",
+    type=click.Choice(["operations", "calls"]),
+    help="Only interrupt Chalice, after each kind of call (5 minutes) or after each call (20 minutes).",
+)
+def main(loses_stream: bool, after: str | None) -> None:
     """Rehearse a deployment on an engine on this machine."""
     started = time.monotonic()
     try:
         with prepare() as rehearsal:
-            rehearse(rehearsal, loses_stream)
-    except (RehearsalFailed, EngineUnavailable, OSError, ValueError) as error:
+            if after:
+                rehearse_interrupts(rehearsal, after == "calls")
+            else:
+                rehearse(rehearsal, loses_stream)
+    except (RehearsalFailed, EngineUnavailable, AssertionError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     report(f"rehearsed in {time.monotonic() - started:.0f} s")
 

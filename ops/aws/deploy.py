@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -15,8 +14,8 @@ import click
 from botocore.exceptions import ClientError
 
 from ops.aws import chalice_config
+from ops.aws.record import read_record, record_path
 from ops.aws.template import function_name
-from ops.stage import write_atomically
 
 CHALICE = (sys.executable, "-c", "import sys; from chalice.cli import main; sys.exit(main())")
 MIN_CONCURRENCY = 100  # concurrent executions; a new account may have 10
@@ -48,45 +47,9 @@ def run_chalice(root: Path, *arguments: str) -> None:
         )
 
 
-def record_path(root: Path, stage: str) -> Path:
-    """Return the path of Chalice's record of deployed resources."""
-    return root / ".chalice" / "deployed" / f"{stage}.json"
-
-
-def read_record(root: Path, stage: str) -> list[dict[str, Any]]:
-    """Read Chalice's record of deployed resources; empty before the first deployment."""
-    path = record_path(root, stage)
-    return list(json.loads(path.read_text(encoding="utf-8"))["resources"]) if path.exists() else []
-
-
-def forget_mapping(root: Path, stage: str, mapping: str) -> None:
-    """Remove a deleted mapping from Chalice's record, so that the next deploy creates a new one."""
-    path = record_path(root, stage)
-    if path.exists():
-        record = json.loads(path.read_text(encoding="utf-8"))
-        record["resources"] = [one for one in record["resources"] if one.get("event_uuid") != mapping]
-        write_atomically(path, json.dumps(record, indent=2) + "\n")
-
-
 def list_functions(root: Path, stage: str) -> list[str]:
     """Return the names that Chalice gives to the functions of a stage."""
     return [function_name(stage, name) for name in chalice_config.list_functions(root, stage)]
-
-
-def check_record(functions_of: Any, root: Path, stage: str) -> None:
-    """Raise ClickException when the stage is deployed but Chalice has no record of it here.
-
-    Without the record, Chalice would create a second API and could delete neither.
-    """
-    if read_record(root, stage):
-        return
-    for name in list_functions(root, stage):
-        with contextlib.suppress(functions_of.exceptions.ResourceNotFoundException):
-            functions_of.get_function_configuration(FunctionName=name)
-            raise click.ClickException(
-                f"{name} was deployed from another directory; copy its .chalice/deployed/"
-                f"{record_path(root, stage).name} here first"
-            )
 
 
 def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
@@ -98,9 +61,7 @@ def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
     """
     found = {one["resource_type"]: one for one in read_record(root, stage)}
     if "rest_api" not in found:
-        raise click.ClickException(
-            f"{stage} is not deployed from here: {record_path(root, stage)} does not exist"
-        )
+        raise click.ClickException(f"{stage} is not deployed: {record_path(root, stage)} has no API")
     rest, socket = found["rest_api"], found.get("websocket_api")
     if endpoint:
         base = f"{endpoint.rstrip('/')}/_aws/execute-api"

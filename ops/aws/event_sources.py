@@ -121,9 +121,9 @@ def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drif
     """Delete the mappings on former sources, and return them."""
     found = [one for one in find_drift(client, mappings) if one.problem.endswith(STALE)]
     for one in found:
-        _wait_until_stable(client, one.id)
+        wait_until_stable(client, one.id)
         client.delete_event_source_mapping(UUID=one.id)
-        _wait_until_stable(client, one.id)
+        wait_until_stable(client, one.id)
     return found
 
 
@@ -134,11 +134,11 @@ def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
         for it in _list_mappings(client, one.function):
             off = _differing_settings(it, one.settings) if it["EventSourceArn"] == one.source else []
             if off:
-                _wait_until_stable(client, it["UUID"])
+                wait_until_stable(client, it["UUID"])
                 client.update_event_source_mapping(
                     UUID=it["UUID"], **{name: one.settings[name] for name in off}
                 )
-                _wait_until_stable(client, it["UUID"])
+                wait_until_stable(client, it["UUID"])
                 changed.append(Drift(one.function, it["UUID"], ", ".join(off)))
     return changed
 
@@ -171,7 +171,7 @@ def _normalized(value: Any) -> Any:
     return value
 
 
-def _wait_until_stable(client: LambdaClient, id: str) -> None:
+def wait_until_stable(client: LambdaClient, id: str) -> None:
     """Wait until a mapping can be changed. Lambda refuses changes while one is in progress."""
 
     def is_settled() -> bool:

@@ -1,12 +1,11 @@
 """Deploy an earlier version of the code to a stage, from a checkout of its revision.
 
-The stage keeps its data, its variables and its record of deployed resources. Code, policies and the template
+The stage keeps its data and its variables. Code, policies and the template
 are those of the earlier revision. It must have the same format of the table.
 """
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from ops.aws import chalice_config, deploy
+from ops.aws import chalice_config
 from ops.stage import write_atomically
 
 Runner = Callable[[list[str], Path], int]
@@ -39,15 +38,7 @@ def roll_back(root: Path, stage: str, revision: str, runner: Runner = run) -> No
         own = chalice_config.read(root)["stages"][stage]["environment_variables"]
         config["stages"][stage]["environment_variables"] = own
         write_atomically(old / chalice_config.CONFIG, chalice_config.format_config(config))
-        record = deploy.record_path(root, stage)
-        if record.exists():
-            target = deploy.record_path(old, stage)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(record, target)
         code = runner([sys.executable, "-m", "ops", "deploy", "--stage", stage, "--yes"], old)
-        if deploy.record_path(old, stage).exists():  # also after a failure: it names what was created
-            record.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(deploy.record_path(old, stage), record)
         if code:
             raise click.ClickException(
                 f"the deployment of {revision} failed; correct the cause and run this again"

@@ -54,24 +54,23 @@ def provision(
 @QUEUE
 def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None) -> None:
     """Provision a stage, deploy it with Chalice, configure its event sources and test it."""
-    from ops.aws import bundle, chalice_config, cloudformation, event_sources, firewall
+    from ops.aws import bundle, chalice_config, cloudformation, event_sources, firewall, record
     from ops.aws import deploy as deploys
     from ops.aws import provision as work
     from ops.stage import ROOT
 
     settings, clients = _prepared(stage, makes=True, yes=yes, queue=queue)
     functions = settings_client(settings)("lambda")
-    deploys.check_record(functions, ROOT, stage)
     if warning := deploys.check_concurrency(functions):
         click.echo(f"WARNING: {warning}", err=True)
     settings = _provision(settings, clients, pairs, yes, False)
     wanted = event_sources.expect_mappings(clients, settings)
     for one in event_sources.delete_stale(functions, wanted):
-        deploys.forget_mapping(ROOT, stage, one.id)
         click.echo(f"{one.function}: {one.problem}: mapping deleted")
         command = f".venv/bin/python -m ops repair --stage {stage}"
         click.echo(f"  records that it had not read are not counted; run {command}")
     bundle.bundle(ROOT, stage)
+    record.rebuild_record(settings_client(settings), ROOT, stage)
     deploys.run_chalice(ROOT, "deploy", "--stage", stage)
     urls = deploys.find_urls(ROOT, stage, _endpoint(settings))
     if chalice_config.record_variables(ROOT, stage, {chalice_config.SOCKET: urls.socket}):
@@ -116,11 +115,14 @@ def rollback(stage: str, revision: str, yes: bool) -> None:
 def smoke(stage: str, url: str | None, socket_url: str | None) -> None:
     """Test a deployed stage through its URLs: REST, counting a view, an admin token, a socket."""
     from ops.aws import deploy as deploys
+    from ops.aws import record
     from ops.stage import ROOT, load
 
     settings = load(stage, ROOT)
     if settings.has("chat") and bool(url) != bool(socket_url):
         raise click.UsageError("--url and --socket-url must be given together")
+    if not url:
+        record.rebuild_record(settings_client(settings), ROOT, stage)
     found = (
         deploys.Urls(url.rstrip("/"), (socket_url or "").rstrip("/"))
         if url
@@ -140,19 +142,18 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
 
     The next provision adopts the kept resources.
     """
-    from ops.aws import chalice_config, cloudformation, firewall, provision
+    from ops.aws import chalice_config, cloudformation, firewall, provision, record
     from ops.aws import deploy as deploys
     from ops.aws.template import definition
     from ops.stage import ROOT
 
     settings, clients = _prepared(stage)
-    deploys.check_record(settings_client(settings)("lambda"), ROOT, stage)
     scope = f"{stage} and ALL ITS DATA" if delete_data else f"{stage}; its data is kept"
     if not yes and click.prompt(f"This deletes {scope}. Enter the stage's name to confirm") != stage:
         raise click.ClickException("the name does not match; nothing deleted")
     acl = firewall.find_acl(clients.cloudformation, provision.stack_name(stage))
     firewall.detach(settings_client(settings)("wafv2"), acl)
-    if deploys.read_record(ROOT, stage):
+    if record.rebuild_record(settings_client(settings), ROOT, stage):
         deploys.run_chalice(ROOT, "delete", "--stage", stage)
     cloudformation.delete(clients.cloudformation, provision.stack_name(stage))
     click.echo(f"{provision.stack_name(stage)}: deleted")

@@ -92,3 +92,12 @@ def test_a_mapping_on_a_deleted_stream_is_repaired_by_the_next_deployment() -> N
     place = lines.index(drift[0])
     assert [line for line in lines[place:] if line.startswith("Subscribing hubbub-dev-apply to")]
     assert [line for line in lines[place:] if line.startswith("ok      a view is counted")]
+
+
+@pytest.mark.long
+def test_a_command_that_is_interrupted_is_completed_by_the_next_one_from_any_directory() -> None:
+    """Chalice writes its record at the end: chalice/deploy/deployer.py, `Deployer._deploy`."""
+    lines = [line for line in rehearse("--interrupts", "operations") if " continues after " in line]
+    seen = {line.partition(" continues after ")[2].partition(",")[0] for line in lines}
+    assert seen > {"CreateRole", "CreateFunction", "CreateEventSourceMapping", "PutRule", "ImportRestApi"}
+    assert seen > {"CreateApi", "CreateStage", "DeleteFunction", "DeleteRole", "DeleteRestApi", "DeleteApi"}

@@ -22,6 +22,7 @@ from local.engines.engine import ROOT
 from local.ports import free_ports
 from ops.aws import deploy, smoke
 from ops.aws.deploy import Urls
+from ops.aws.record import record_path
 from ops.aws.template import create_table
 from tests.support.tables import record_calls
 
@@ -57,7 +58,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def deployed(project: Path) -> Path:
-    deploy.record_path(project, "dev").write_text(json.dumps(RECORD))
+    record_path(project, "dev").write_text(json.dumps(RECORD))
     return project
 
 
@@ -79,19 +80,8 @@ def test_on_an_engine_it_answers_under_the_engines_paths(deployed: Path) -> None
 
 
 def test_a_stage_that_was_never_deployed_has_no_address(project: Path) -> None:
-    with pytest.raises(click.ClickException, match="dev is not deployed from here"):
+    with pytest.raises(click.ClickException, match="dev is not deployed: "):
         deploy.find_urls(project, "dev")
-
-
-def test_chalice_forgets_the_mapping_that_was_deleted_and_nothing_else(deployed: Path) -> None:
-    deploy.forget_mapping(deployed, "dev", "one")
-    left = [one["name"] for one in deploy.read_record(deployed, "dev")]
-    assert left == ["apply", "write_views-sqs-event-source", "rest_api", "websocket_api"]
-    record = json.loads(deploy.record_path(deployed, "dev").read_text())
-    assert {key: record[key] for key in ("schema_version", "backend")} == {
-        "schema_version": "2.0",
-        "backend": "api",
-    }
 
 
 def test_the_functions_have_the_names_that_chalice_gives_them(project: Path) -> None:
@@ -99,30 +89,6 @@ def test_the_functions_have_the_names_that_chalice_gives_them(project: Path) -> 
     assert {"hubbub-dev", "hubbub-dev-apply", "hubbub-dev-probe"} <= set(names)
     assert "hubbub-dev-write_views" not in names, "it has no queue"
     assert "hubbub-dev-api_handler" not in names
-
-
-class Lambda:
-    """Responds like Lambda for existing functions."""
-
-    class exceptions:  # noqa: N801 (boto3's name)
-        class ResourceNotFoundException(Exception):
-            pass
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803
-        if FunctionName not in self._names:
-            raise self.exceptions.ResourceNotFoundException
-        return {}
-
-
-def test_a_stage_that_was_deployed_from_elsewhere_is_left_alone(project: Path) -> None:
-    deploy.check_record(Lambda(), project, "dev")
-    with pytest.raises(click.ClickException, match=r"hubbub-dev-sweep was deployed from another directory"):
-        deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
-    deploy.record_path(project, "dev").write_text(json.dumps(RECORD))
-    deploy.check_record(Lambda("hubbub-dev-sweep"), project, "dev")
 
 
 def test_a_stage_lets_through_what_its_stack_says(deployed: Path) -> None:

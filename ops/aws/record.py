@@ -1,0 +1,147 @@
+"""Chalice's record of the resources that it has created, rebuilt from what exists.
+
+Chalice writes the record at the end of a deployment, so one that breaks off leaves resources that Chalice
+does not know. It could neither create nor delete them then. Each resource of a stage has a name of its own
+and each function a tag of Chalice, so the record follows from the account. Deploy, destroy and rollback
+rebuild it first, and so work after an interruption at any point, and from any directory.
+
+An API without its stage serves nobody and cannot be completed by Chalice, so it is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ops.aws import chalice_config, event_sources
+from ops.aws.template import function_name
+from ops.stage import write_atomically
+
+Client = Callable[[str], Any]
+Resource = dict[str, Any]
+
+OF_CHALICE = "aws-chalice"
+"""The tag of Chalice at its functions."""
+OF_A_STACK = "aws:cloudformation:stack-name"
+KINDS = {"dynamodb": "dynamodb_event", "sqs": "sqs_event"}
+
+
+def record_path(root: Path, stage: str) -> Path:
+    """Return the path of the record."""
+    return root / ".chalice" / "deployed" / f"{stage}.json"
+
+
+def read_record(root: Path, stage: str) -> list[Resource]:
+    """Read the record; empty before the first deployment."""
+    path = record_path(root, stage)
+    return list(json.loads(path.read_text(encoding="utf-8"))["resources"]) if path.exists() else []
+
+
+def rebuild_record(client: Client, root: Path, stage: str) -> bool:
+    """Write the record of the resources of a stage that exist, and return whether there are any.
+
+    `client` creates a client of an AWS service.
+
+    Raises: ClickException for a function that another stack or application has created.
+    """
+    config = chalice_config.read(root)
+    names = config["stages"][chalice_config.PATTERN]["lambda_functions"]
+    domains = [one for one in read_record(root, stage) if one["resource_type"] == "domain_name"]
+    found = [resource for name in names for resource in _find_function(client, stage, name)]
+    found += _find_apis(client, stage, config["stages"][stage]["api_gateway_stage"])
+    path = record_path(root, stage)
+    if not found:
+        path.unlink(missing_ok=True)
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = {"resources": [*found, *domains], "schema_version": "2.0", "backend": "api"}
+    write_atomically(path, json.dumps(record, indent=2) + "\n")
+    return True
+
+
+def _find_function(client: Client, stage: str, name: str) -> Iterator[Resource]:
+    """Yield the role, the function, and the source of its events that exist, as Chalice names them."""
+    iam, functions, events = client("iam"), client("lambda"), client("events")
+    role, arn = f"hubbub-{stage}-{name}", ""
+    with contextlib.suppress(iam.exceptions.NoSuchEntityException):
+        role_arn = iam.get_role(RoleName=role)["Role"]["Arn"]
+        yield {"name": f"{name}_role", "resource_type": "iam_role", "role_arn": role_arn, "role_name": role}
+    with contextlib.suppress(functions.exceptions.ResourceNotFoundException):
+        there = functions.get_function(FunctionName=function_name(stage, name))
+        arn = there["Configuration"]["FunctionArn"]
+        _check_owner(arn, there.get("Tags", {}))
+        yield {"name": name, "resource_type": "lambda_function", "lambda_arn": arn}
+    if arn:
+        pages = functions.get_paginator("list_event_source_mappings").paginate(FunctionName=arn)
+        for mapping in (one for page in pages for one in page["EventSourceMappings"]):
+            if mapping["State"] != "Deleting":
+                event_sources.wait_until_stable(functions, mapping["UUID"])  # because Chalice changes it next
+                yield _describe_mapping(name, arn, mapping)
+    rule = f"hubbub-{stage}-{name}-event"
+    with contextlib.suppress(events.exceptions.ResourceNotFoundException):
+        events.describe_rule(Name=rule)
+        yield {"name": f"{name}-event", "resource_type": "cloudwatch_event", "rule_name": rule}
+
+
+def _describe_mapping(name: str, function: str, mapping: Any) -> Resource:
+    source = mapping["EventSourceArn"]
+    service = source.split(":")[2]
+    found = {
+        "name": f"{name}-{service}-event-source",
+        "resource_type": KINDS[service],
+        "event_uuid": mapping["UUID"],
+        "lambda_arn": function,
+    }
+    if service == "sqs":
+        return found | {"queue_arn": source, "queue": source.rpartition(":")[2]}
+    return found | {"stream_arn": source}
+
+
+def _check_owner(function: str, tags: dict[str, str]) -> None:
+    if stack := tags.get(OF_A_STACK):
+        raise click.ClickException(
+            f"{function} belongs to the stack {stack}: deploy and delete this stage with its pipeline"
+        )
+    if OF_CHALICE not in tags:
+        raise click.ClickException(f"{function} belongs to another application: use another stage")
+
+
+def _find_apis(client: Client, stage: str, suffix: str) -> Iterator[Resource]:
+    """Yield the APIs of a stage that have a stage `suffix`. Delete those that have none."""
+    rest, sockets = client("apigateway"), client("apigatewayv2")
+    region, partition = rest.meta.region_name, rest.meta.partition
+    host = f"execute-api.{region}.amazonaws.com" + (".cn" if partition == "aws-cn" else "")
+
+    name, complete = f"hubbub-{stage}", []
+    pages = rest.get_paginator("get_rest_apis").paginate()
+    for api in (one for page in pages for one in page["items"] if one["name"] == name):
+        if any(one["stageName"] == suffix for one in rest.get_stages(restApiId=api["id"])["item"]):
+            complete.append(api["id"])
+        else:
+            rest.delete_rest_api(restApiId=api["id"])
+    for id in _only(name, complete):
+        url = f"https://{id}.{host}/{suffix}/"
+        yield {"name": "rest_api", "resource_type": "rest_api", "rest_api_id": id, "rest_api_url": url}
+
+    name, complete = f"hubbub-{stage}-websocket-api", []
+    pages = sockets.get_paginator("get_apis").paginate()
+    for api in (one for page in pages for one in page["Items"] if one["Name"] == name):
+        if any(one["StageName"] == suffix for one in sockets.get_stages(ApiId=api["ApiId"])["Items"]):
+            complete.append(api["ApiId"])
+        else:
+            sockets.delete_api(ApiId=api["ApiId"])
+    for id in _only(name, complete):
+        url = f"wss://{id}.{host}/{suffix}/"
+        resource = {"name": "websocket_api", "resource_type": "websocket_api", "websocket_api_id": id}
+        yield resource | {"websocket_api_url": url}
+
+
+def _only(name: str, ids: list[str]) -> list[str]:
+    if len(ids) > 1:
+        raise click.ClickException(f"several APIs are named {name}: {', '.join(ids)}; delete all but one")
+    return ids
