@@ -7,7 +7,8 @@ from typing import Any
 
 from chalice.app import AuthResponse, Chalice, Rate
 
-from chalicelib import feature, settings
+from chalicelib import feature as features
+from chalicelib import settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
@@ -82,13 +83,13 @@ refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
 app.register_middleware(retries.apply_budget)
 # Each package describes its feature. Everything that enumerates features is derived from this list.
-FEATURES = feature.load("guests", "views", "leaderboards", "challenges", "comments", "chat", "aggregates")
-CONTRIBUTIONS = tuple(one.contribution for one in FEATURES if one.contribution)
-DERIVATIONS = tuple(one.derive for one in FEATURES if one.derive)
-RANKS = tuple(one.rank for one in FEATURES if one.rank)
-router = Router(app, stage.origins, stage.capacity, feature.select(FEATURES, stage), FEATURES)
+FEATURES = features.load("guests", "views", "leaderboards", "challenges", "comments", "chat", "aggregates")
+CONTRIBUTIONS = tuple(feature.contribution for feature in FEATURES if feature.contribution)
+DERIVATIONS = tuple(feature.derive for feature in FEATURES if feature.derive)
+RANKS = tuple(feature.rank for feature in FEATURES if feature.rank)
+router = Router(app, stage.origins, stage.capacity, features.select(FEATURES, stage), FEATURES)
 app.api.cors = router.cors()
-TOPICS = {kind: topic for one in router.enabled for kind, topic in one.topics.items()}
+TOPICS = {kind: topic for feature in router.enabled for kind, topic in feature.topics.items()}
 
 
 def clock() -> float:
@@ -702,7 +703,7 @@ def apply_records(records: list[Any]) -> None:
 
 def complete(context: Context, changes: list[Images]) -> None:
     """Run the followers of a batch, for submissions, index keys, depths and deleted comments."""
-    feature.follow(context, FEATURES, changes)
+    features.follow(context, FEATURES, changes)
     deepening.follow(context, RANKS, changes)
 
 

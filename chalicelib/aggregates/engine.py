@@ -247,14 +247,14 @@ def _add_all(batch: Batch, differences: Iterable[Difference]) -> None:
     Many aggregates are written at once. All are tried even if one fails; then the first failure is raised.
     """
     by_key: dict[Key, list[Change]] = {}
-    for one in differences:
-        for key, amounts in group_by_key(one.sums).items():
-            by_key.setdefault(key, []).append(Change(one.tag, amounts, one))
+    for difference in differences:
+        for key, amounts in group_by_key(difference.sums).items():
+            by_key.setdefault(key, []).append(Change(difference.tag, amounts, difference))
 
     def attempt(key: Key) -> Exception | None:
         try:
-            for some in chunks(by_key[key], CHANGES):
-                _add_or_refuse(batch, key, some)
+            for part in chunks(by_key[key], CHANGES):
+                _add_or_refuse(batch, key, part)
         except Exception as error:
             return error
         return None
@@ -374,28 +374,30 @@ def _merge(changes: Iterable[Change]) -> Amounts:
 
 def _refuse(batch: Batch, key: Key, change: Change, error: Exception) -> None:
     """Put the part of a record into quarantine that one aggregate did not take."""
-    one = change.difference
-    if one is None:
+    difference = change.difference
+    if difference is None:
         raise error
     reason = f"{type(error).__name__}: {error}"
-    poison = [Poison(image, sign, reason, key) for image, sign in one.images]
-    _quarantine(batch, one, make_tag(f"{one.id} {key.pk} {key.sk}", one.second), poison)
+    poison = [Poison(image, sign, reason, key) for image, sign in difference.images]
+    _quarantine(batch, difference, make_tag(f"{difference.id} {key.pk} {key.sk}", difference.second), poison)
 
 
 def _quarantine_all(batch: Batch, differences: Iterable[Difference]) -> None:
     """Put the images whose contribution failed into quarantine, each once."""
-    for one in differences:
-        if one.poison:
-            _quarantine(batch, one, one.tag, one.poison)
+    for difference in differences:
+        if difference.poison:
+            _quarantine(batch, difference, difference.tag, difference.poison)
 
 
-def _quarantine(batch: Batch, one: Difference, tag: bytes, poison: Sequence[Poison]) -> None:
+def _quarantine(batch: Batch, difference: Difference, tag: bytes, poison: Sequence[Poison]) -> None:
     """Put images into quarantine in one transaction with a tag, unless the tag is there.
 
     The tags are protected as those of an aggregate are, so an image that was redriven does not come again.
     """
     key = quarantine.guard_key(tag)
-    puts = [{"Put": {"Item": quarantine.build_item(tag, one.second, some, batch.now)}} for some in poison]
+    puts = [
+        {"Put": {"Item": quarantine.build_item(tag, difference.second, image, batch.now)}} for image in poison
+    ]
     for number in range(TRIES):
         seen = batch.table.get(key, consistent=True) or {}
         if not _not_counted(batch.table, key, seen, [Change(tag, {})]):
@@ -403,7 +405,7 @@ def _quarantine(batch: Batch, one: Difference, tag: bytes, poison: Sequence[Pois
         update = Update()
         moves = _remember(update, key, seen, {tag}, batch.now)
         if not batch.table.transact([update.action(key), *moves, *puts]):
-            batch.quarantined.add(one.tag)
+            batch.quarantined.add(difference.tag)
             return
         batch.table.back_off(number)
     raise Busy("Several workers quarantine records at once. Please retry.")

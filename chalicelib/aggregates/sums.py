@@ -90,7 +90,11 @@ def _longest(before: Constant | None, amount: Constant) -> Constant:
     """Return the constant that wins: the later one, or the longest of two lifetimes."""
     if not isinstance(before, Lifetime):
         return before if before and isinstance(amount, Lifetime) else amount
-    return max(before, amount, key=lambda one: (not isinstance(one, Lifetime), one.value == 0, one.value))
+    return max(before, amount, key=_length)
+
+
+def _length(constant: Constant) -> tuple[bool, bool, str | int]:
+    return not isinstance(constant, Lifetime), constant.value == 0, constant.value
 
 
 def group_by_key(sums: Sums) -> dict[Key, Amounts]:

@@ -99,7 +99,7 @@ def read_largest(
         left -= ITEM * len(entries)
         totals = {key: int(item.get(attribute, 0)) for key, item in items.items()}
         found |= {key: (item, totals[key]) for key, item in items.items() if totals[key] >= least}
-        listed = sorted(found.values(), key=lambda one: (-one[1], one[0]["pk"]))[:limit]
+        listed = sorted(found.values(), key=lambda pair: (-pair[1], pair[0]["pk"]))[:limit]
         if page.next is None and len(entries) == len(page.items):
             return TopList(listed, True)
         unread = next_step(int(entries[-1]["gsi1sk"])) - 1 if entries else MOST
@@ -162,22 +162,24 @@ def read_largest_of_days(
     size = min(limit + limit // 2 + 5, int(units / 4 / ITEM * FIRST) // max(1, len(partitions)))
     lists = period.read_lists(partitions, max(FIRST, size))
     is_whole = len(lists) == len(partitions)
-    ceiling = sum(one.unread for one in lists)  # the sum that an entry may have that no list has shown
+    ceiling = sum(
+        day_list.unread for day_list in lists
+    )  # the sum that an entry may have that no list has shown
     above: dict[str, int] = {}
-    for one in lists:
-        for pk, step in one.steps.items():
-            above[pk] = above.get(pk, ceiling) + next_step(step) - 1 - one.unread
+    for day_list in lists:
+        for pk, step in day_list.steps.items():
+            above[pk] = above.get(pk, ceiling) + next_step(step) - 1 - day_list.unread
     candidates = sorted(above, key=lambda pk: (-above[pk], pk))
     place, is_enough = 0, True
     while True:
         positive = [(pk, total) for pk, total in period.totals.items() if total > 0]
-        listed = sorted(positive, key=lambda one: (-one[1], one[0]))[:limit]
+        listed = sorted(positive, key=lambda pair: (-pair[1], pair[0]))[:limit]
         last = listed[-1][1] if len(listed) == limit else 0
         following = above[candidates[place]] if place < len(candidates) else 0
         if last >= following or not is_enough:
             return Largest(listed, is_whole and is_enough and last >= ceiling)
         group = candidates[place : place + max(limit - place, 8)]
-        days = {pk: [one.day for one in lists if one.may_have(pk)] for pk in group}
+        days = {pk: [day_list.day for day_list in lists if day_list.may_have(pk)] for pk in group}
         unread = len(partitions) - len(lists)
         is_enough = period.read_sums([_Candidate(pk, days[pk][0], len(days[pk]) + unread) for pk in group])
         place += len(group)
@@ -219,7 +221,7 @@ class _Period:
         for wave in chunks(partitions, max(1, int(self._units / 2 / ENTRY) // size)):
             if self._left <= self._units / 2:
                 break
-            pages = map_concurrently(lambda one: self._read_list(one, size), wave)
+            pages = map_concurrently(lambda partition: self._read_list(partition, size), wave)
             self._left -= sum(page.units for page in pages)
             for page in pages:
                 steps = {item["pk"]: int(item["gsi1sk"]) for item in page.items}
@@ -243,19 +245,19 @@ class _Period:
                 room -= cost
             if not group:
                 return False
-            keys = [Key(one.pk, one.day) for one, _ in group if one.days == 1]
+            keys = [Key(candidate.pk, candidate.day) for candidate, _ in group if candidate.days == 1]
             self._left -= ITEM * len(keys)
             self.totals |= dict.fromkeys((key.pk for key in keys), 0)
             for key, item in self._table.get_many(keys).items():
                 self.totals[key.pk] = int(item.get(self._attribute, 0))
-            several = [(one, cost) for one, cost in group if one.days > 1]
-            pages = map_concurrently(lambda one: self._read_days(*one), several)
-            for (one, _), page in zip(several, pages, strict=True):
-                self._add(one, page)
-            for one, _ in several:
+            several = [(candidate, cost) for candidate, cost in group if candidate.days > 1]
+            pages = map_concurrently(lambda pair: self._read_days(*pair), several)
+            for (candidate, _), page in zip(several, pages, strict=True):
+                self._add(candidate, page)
+            for candidate, _ in several:
                 is_short = self._left < 2 * ITEM
-                if one.pk not in self.totals and (
-                    is_short or not self._add(one, self._read_days(one, self._left))
+                if candidate.pk not in self.totals and (
+                    is_short or not self._add(candidate, self._read_days(candidate, self._left))
                 ):
                     return False
         return True

@@ -54,7 +54,7 @@ class Update:
         """Add tags to `applied`, on condition that none of them is there."""
         self._verbs["ADD"].append("applied :tags")
         self._values[":tags"] = set(tags)
-        self._values |= {f":t{i}": one for i, one in enumerate(sorted(tags))}
+        self._values |= {f":t{i}": tag for i, tag in enumerate(sorted(tags))}
         there = " OR ".join(f"contains(applied, :t{i})" for i in range(len(tags)))
         self._conditions.append(f"NOT ({there})")
         return self
@@ -86,7 +86,7 @@ class Update:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `Table.update`."""
-        parts = (f"{verb} {', '.join(some)}" for verb, some in self._verbs.items() if some)
+        parts = (f"{verb} {', '.join(clauses)}" for verb, clauses in self._verbs.items() if clauses)
         return {
             "expression": " ".join(parts),
             "condition": " AND ".join(self._conditions),

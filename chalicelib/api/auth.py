@@ -88,7 +88,7 @@ class Issuer(NamedTuple):
     def accepts_audience(self, claims: Mapping[str, Any]) -> bool:
         """Return whether a token is for this stage. A token without `aud` has `client_id`, as of Cognito."""
         found = claims["aud"] if "aud" in claims else claims.get("client_id")
-        return any(one in self.audiences for one in (found if isinstance(found, list) else [found]))
+        return any(audience in self.audiences for audience in (found if isinstance(found, list) else [found]))
 
     def is_admin(self, claims: Mapping[str, Any]) -> bool:
         """Return whether a token belongs to an admin.
@@ -128,7 +128,7 @@ def jwks_issuer(settings: Settings) -> Issuer:
 
 def _issuer(settings: Settings, algorithms: tuple[str, ...]) -> Issuer:
     # A token of one stage is invalid at another.
-    audiences = [one.strip() for one in settings.audience.split(",") if one.strip()]
+    audiences = [audience.strip() for audience in settings.audience.split(",") if audience.strip()]
     return Issuer(
         settings.issuer,
         tuple(audiences) or (f"hubbub-{settings.stage}",),
@@ -187,7 +187,7 @@ def read_parameter(settings: Settings, span: int) -> tuple[bytes, ...]:
                 found.append(ssm.get_parameter(Name=before, WithDecryption=True)["Parameter"])
     finally:
         log.setLevel(level)
-    return tuple(str(one["Value"]).strip().encode() for one in found)
+    return tuple(str(parameter["Value"]).strip().encode() for parameter in found)
 
 
 def derive_key(settings: Settings, purpose: str) -> bytes:
@@ -197,7 +197,7 @@ def derive_key(settings: Settings, purpose: str) -> bytes:
 
 def derive_keys(settings: Settings, purpose: str) -> tuple[bytes, ...]:
     """Derive the key for one purpose, which signs, and the one of the secret before, if that is valid."""
-    return tuple(hmac.digest(one, purpose.encode(), "sha256") for one in read_secrets(settings))
+    return tuple(hmac.digest(secret, purpose.encode(), "sha256") for secret in read_secrets(settings))
 
 
 def decode(token: str, keys: Sequence[Any], **options: Any) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     if exp <= time.time():  # an issuer's clock may be ahead, which is no reason for a longer life
         return _invalid(PROBLEMS["ExpiredSignatureError"])
     if not issuer.accepts_audience(claims):
-        accepted = " or ".join(f"`{one}`" for one in issuer.audiences)
+        accepted = " or ".join(f"`{audience}`" for audience in issuer.audiences)
         return _invalid(f"`aud`, or else `client_id`, must be {accepted}")
     if not IDENTIFIER.search(sub):
         return _invalid(f"`sub` is not an identifier: it {IDENTIFIER_RULE}")

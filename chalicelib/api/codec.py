@@ -161,7 +161,7 @@ def _change_beginnings(text: str, change: Callable[[str], str]) -> str:
         first, *others = CELL_BEGIN.split(found[0])
         if found.start() == 0 and (is_formula or others) and not first.startswith(";"):
             first = change(first)
-        return "".join([first, *(change(one) if is_formula else one for one in others)])
+        return "".join([first, *(change(character) if is_formula else character for character in others)])
 
     return BLANK_RUN.sub(change_run, text)
 
@@ -204,7 +204,7 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
         message = message[:200]
         if PATTERN_ERROR in str(error):
             message = _pattern_rule(str(error))
-        elif unusable := next((one for one in UNUSABLE if f"got `{type(one).__name__}`" in message), None):
+        elif unusable := next((kind for kind in UNUSABLE if f"got `{type(kind).__name__}`" in message), None):
             message = unusable.problem
         elif message.startswith("Invalid enum value") and (choices := _find_choices(kind, path)):
             message = f"must be one of {choices}"
@@ -227,7 +227,7 @@ def _in_words(message: str) -> str:
         unit = unit.removesuffix("s") if limit == "1" else unit
         return f"must {'have' if length else 'be'} {SIGNS[sign]} {limit}{unit}"
     if found := TYPE.match(message):
-        return "must be " + " or ".join(TYPES.get(one, one) for one in found[1].split(" | "))
+        return "must be " + " or ".join(TYPES.get(kind, kind) for kind in found[1].split(" | "))
     return "must be a number" if message.startswith("Invalid decimal") else message
 
 
@@ -247,7 +247,7 @@ def _find_choices(kind: Any, path: str) -> str:
             found = found.item_type
         while isinstance(found, inspect.UnionType | inspect.Metadata):  # an optional field, or one with Meta
             types = found.types if isinstance(found, inspect.UnionType) else (found.type,)
-            found = next((one for one in types if not isinstance(one, inspect.NoneType)), None)
+            found = next((kind for kind in types if not isinstance(kind, inspect.NoneType)), None)
     values = found.values if isinstance(found, inspect.LiteralType) else ()
     return ", ".join(f"`{value}`" for value in values)
 
@@ -262,7 +262,7 @@ def _check_decimals(value: Any, decoded: Any, field: str) -> None:
     if isinstance(decoded, Decimal) and isinstance(value, str):
         raise ValueError(f"{_quote(field)} must be a number")
     if isinstance(decoded, msgspec.Struct):
-        names = {one.encode_name: one.name for one in msgspec.structs.fields(decoded)}
+        names = {field.encode_name: field.name for field in msgspec.structs.fields(decoded)}
         for name in names.keys() & value.keys():
             _check_decimals(value[name], getattr(decoded, names[name]), name)
     elif isinstance(decoded, dict):
@@ -307,8 +307,8 @@ UNUSABLE = (NOT_FINITE, TOO_LONG, OUT_OF_RANGE) = (_NotFinite(), _TooLong(), _Ou
 def _refuse_unusable(value: Any, field: str) -> None:
     """Raise ValueError for an unusable number in a field of any type."""
     if isinstance(value, msgspec.Struct):
-        for one in msgspec.structs.fields(value):
-            _refuse_unusable(getattr(value, one.name), one.encode_name)
+        for member in msgspec.structs.fields(value):
+            _refuse_unusable(getattr(value, member.name), member.encode_name)
     elif isinstance(value, dict):
         for name, part in value.items():
             _refuse_unusable(part, name[:40])

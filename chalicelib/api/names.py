@@ -73,7 +73,9 @@ def clean(value: Any) -> str | None:
     """
     if not isinstance(value, str):
         return None
-    spaced = "".join(" " if one.isspace() or one in BLANKS else one for one in value[: 4 * MAX_NAME])
+    spaced = "".join(
+        " " if letter.isspace() or letter in BLANKS else letter for letter in value[: 4 * MAX_NAME]
+    )
     visible = SELECTOR_OR_HIDDEN.sub(lambda found: found[1] or "", spaced)
     clusters = _split(unicodedata.normalize("NFC", visible))
     shown = "".join(map(_limit, clusters, [*clusters[1:], ""]))
@@ -87,28 +89,28 @@ def _split(text: str) -> list[str]:
     Marks, selectors and joiners at the beginning or after a space are left out.
     """
     clusters: list[str] = []
-    for one in text:
-        is_part = _is_mark(one) or HIDDEN.match(one)
+    for letter in text:
+        is_part = _is_mark(letter) or HIDDEN.match(letter)
         is_bare = not clusters or clusters[-1] == " "
         if is_part and not is_bare:
-            clusters[-1] += one
-        elif not is_part and not (is_bare and unicodedata.category(one) == "Mc"):
-            clusters.append(one)
+            clusters[-1] += letter
+        elif not is_part and not (is_bare and unicodedata.category(letter) == "Mc"):
+            clusters.append(letter)
     return clusters
 
 
 def _limit(cluster: str, following: str) -> str:
     """Return a cluster with at most two marks, and with one joiner if it changes what is seen."""
     has_joiner, marks, kept = False, 0, cluster[0]
-    for place, one in enumerate(cluster[1:], start=1):
-        if one in JOINERS:
+    for place, letter in enumerate(cluster[1:], start=1):
+        if letter in JOINERS:
             rest = cluster[place:].lstrip(JOINERS) or following
-            if not has_joiner and _has_effect(kept, one, rest):
-                has_joiner, kept = True, kept + one
-        elif HIDDEN.match(one):
-            kept += one
-        elif marks < (MAX_TIBETAN_MARKS if "\u0f71" <= one <= "\u0fbc" else MAX_MARKS):
-            kept += one
+            if not has_joiner and _has_effect(kept, letter, rest):
+                has_joiner, kept = True, kept + letter
+        elif HIDDEN.match(letter):
+            kept += letter
+        elif marks < (MAX_TIBETAN_MARKS if "\u0f71" <= letter <= "\u0fbc" else MAX_MARKS):
+            kept += letter
             marks += 1
     return kept
 
@@ -128,7 +130,7 @@ def _has_effect(before: str, joiner: str, rest: str) -> bool:
     return bool(JOINING.match(before) and JOINING.match(rest))
 
 
-def _is_mark(one: str) -> bool:
+def _is_mark(letter: str) -> bool:
     """Return whether a character is a combining mark, also one that is newer than Python's tables."""
-    category = unicodedata.category(one)
-    return category in ("Mn", "Me") or (category == "Cn" and "\u1ab0" <= one <= "\u1aff")
+    category = unicodedata.category(letter)
+    return category in ("Mn", "Me") or (category == "Cn" and "\u1ab0" <= letter <= "\u1aff")

@@ -210,8 +210,8 @@ def _parameters(place: str, kind: Any) -> Iterable[Schema]:
         parameter = {"name": name, "in": place, "required": name in described.get("required", ())}
         # A query has no null: a parameter is present or absent.
         if {"type": "null"} in schema.get("anyOf", ()):
-            [one] = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
-            schema |= one
+            [present] = [kind for kind in schema.pop("anyOf") if kind != {"type": "null"}]
+            schema |= present
         if schema.get("default", ...) is None:
             del schema["default"]
         if text := schema.pop("description", ""):
@@ -287,7 +287,7 @@ def _text(kind: Any) -> str:
 
 
 def _below(kind: type[HubbubError]) -> Iterable[type[HubbubError]]:
-    for child in (one for one in kind.__subclasses__() if one.__module__ == HubbubError.__module__):
+    for child in (child for child in kind.__subclasses__() if child.__module__ == HubbubError.__module__):
         yield from (child, *_below(child))
 
 

@@ -131,7 +131,9 @@ class Router:
         self.origins = origins
         self.shows_capacity = shows_capacity
         self.enabled = tuple(enabled)
-        self.features = {path: one.name for one in (*features, *self.enabled) for path in one.paths}
+        self.features = {
+            path: feature.name for feature in (*features, *self.enabled) for path in feature.paths
+        }
         self.authorizer: Any = None
         self.limiter: Callable[[Caller], None] | None = None
         self.cache = ResponseCache(0)
@@ -216,7 +218,7 @@ class Router:
 
     def has(self, feature: str) -> bool:
         """Return whether a feature is on. The one with an empty name always is."""
-        return feature in {"", *(one.name for one in self.enabled)}
+        return feature in {"", *(feature.name for feature in self.enabled)}
 
     def only(
         self, feature: str, register: Callable[[Any], Any], *, if_too: bool = True
@@ -312,7 +314,7 @@ class Router:
             code, message = response.body["Code"], response.body["Message"]
             response.body = {"code": CODES.get(code, code), "message": message}
         cors = self._cors_headers(request)
-        vary = ", ".join(str(one["Vary"]) for one in (response.headers, cors) if "Vary" in one)
+        vary = ", ".join(str(headers["Vary"]) for headers in (response.headers, cors) if "Vary" in headers)
         headers = {
             "Content-Type": JSON,
             **SECURITY_HEADERS,

@@ -31,8 +31,7 @@ from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
-from chalicelib.ranking import ranking
-from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key
+from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_player, index_key
 from chalicelib.ranking.tree import TIE
 
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same player succeed
@@ -173,7 +172,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         (key, f"n{found}"): 1,
     }
     ranked = rank(item)
-    return amounts | ranking.contribution(ranked) if ranked else amounts
+    return amounts | count_player(ranked) if ranked else amounts
 
 
 def rank(item: Item) -> Ranked | None:
@@ -184,8 +183,10 @@ def rank(item: Item) -> Ranked | None:
     return Ranked(challenge_ranking.build_ranking(challenge), player, item["gsi1sk"], item["depth"])
 
 
-def _number(of: Ranking, player: str, item: Item) -> int:
-    return of.number(of.scale.merit(challenge_ranking.encode_score(item["found"], item["latest"])), player)
+def _number(ranking: Ranking, player: str, item: Item) -> int:
+    return ranking.number(
+        ranking.scale.merit(challenge_ranking.encode_score(item["found"], item["latest"])), player
+    )
 
 
 def follow(context: Context, changes: Iterable[Images]) -> None:
@@ -198,17 +199,17 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
     images = {key: new for key, _, new in changes if key.sk == "PROGRESS" and new}
     for key, item in images.items():
         challenge, _, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
-        of, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
+        ranking, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
         is_ranked = bool(item.get("ranked")) and item["found"] > 0
-        number = _number(of, player, item) if is_ranked else None
+        number = _number(ranking, player, item) if is_ranked else None
         if number == item.get("gsi1sk") and is_ranked == ("depth" in item):
             continue
         values: dict[str, Any] = {":found": item["found"], ":latest": item["latest"]}
         expression = "REMOVE gsi1pk, gsi1sk, #depth"
         if number is not None:
-            entry = index_key(of, player, number // TIE)
+            entry = index_key(ranking, player, number // TIE)
             values |= {f":{name}": value for name, value in entry.items()}
-            values[":depth"] = choose_depth(context.table, of, number, item)
+            values[":depth"] = choose_depth(context.table, ranking, number, item)
             expression = "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, #depth = :depth"
         context.table.update(
             key,

@@ -24,6 +24,7 @@ from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.ranking import positions
+from chalicelib.ranking.positions import Start
 from chalicelib.ranking.ranking import collect_nodes, node_key
 
 
@@ -64,16 +65,16 @@ def list_challenges(context: Context, query: listing.ListQuery) -> Challenges:
     Raises: BadCursor.
     """
     page = listing.read_entries(context, definitions.LIST, query)
-    names = {definitions.definition_key(one["pk"].removeprefix("CHALLENGE#")): one for one in page.items}
-    items = context.table.get_many(names)
+    entries = {Key(entry["pk"], entry["sk"]): entry for entry in page.items}
+    items = context.table.get_many(entries)
     return Challenges(
         items=[
             ListedChallenge(
                 challenge=key.pk.removeprefix("CHALLENGE#"),
                 title=items[key]["title"],
-                created=times.to_iso(times.from_epoch(one["gsi1sk"])),
+                created=times.to_iso(times.from_epoch(entry["gsi1sk"])),
             )
-            for key, one in names.items()
+            for key, entry in entries.items()
             if key in items
         ],
         cursor=page.cursor,
@@ -93,11 +94,11 @@ def list_leaders(context: Context, challenge: str, query: ChallengeLeadersQuery)
     cursor_scope = ("finders", challenge, str(query.place), query.around or "")
     cursor, around = cursors.decode(context.settings, cursor_scope, query.cursor), None
     below = [int(part) for part in cursor.split()]
-    keys, of = [definition_key], challenge_ranking.build_ranking(challenge)
+    keys, ranking = [definition_key], challenge_ranking.build_ranking(challenge)
     if query.around and not below:
         keys.append(progress_key := progress.progress_key(challenge, query.around))
     elif query.place > 1 and not below:
-        keys += [node_key(of, prefix) for prefix in positions.guess_nodes(of, query.place)]
+        keys += [node_key(ranking, prefix) for prefix in positions.guess_nodes(ranking, query.place)]
     read = context.table.get_many(keys)
     definition = definitions.parse(challenge, read.get(definition_key))
     if progress_key:
@@ -107,9 +108,9 @@ def list_leaders(context: Context, challenge: str, query: ChallengeLeadersQuery)
             raise NotFound(f"{query.around} is not ranked in {challenge}.")
     if not definition.ranked:
         return ChallengeLeaders(items=[], cursor=None)
-    nodes = collect_nodes(of, read.values())
+    nodes = collect_nodes(ranking, read.values())
     part = positions.list_ranked(
-        context.table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
+        context.table, ranking, query.limit, Start(below, query.place, nodes, around)
     )
     items = []
     names = _read_names(context.table, challenge, [entry.player for _, entry in part.items])

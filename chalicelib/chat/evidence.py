@@ -70,8 +70,10 @@ def digest_of(entry: bytes) -> bytes:
 
 def ages(said: Iterable[bytes], now: datetime) -> list[timedelta]:
     """Return how long ago each recorded message was sent. It is negative if a clock is ahead."""
-    passed = [times.milliseconds(now) - int.from_bytes(one[:5], "big") for one in said]
-    return [timedelta(milliseconds=(one + CYCLE // 2) % CYCLE - CYCLE // 2) for one in passed]
+    passed = [times.milliseconds(now) - int.from_bytes(entry[:5], "big") for entry in said]
+    return [
+        timedelta(milliseconds=(milliseconds + CYCLE // 2) % CYCLE - CYCLE // 2) for milliseconds in passed
+    ]
 
 
 def forget_old(table: Table, me: Item, received: datetime) -> None:
@@ -113,9 +115,11 @@ def build(me: Item, partner: Item | None, now: datetime) -> Item:
     return item | {"parted": times.milliseconds(now), "ttl": times.epoch(now + 2 * REPORTABLE)}
 
 
-def _describe(one: Item) -> dict[str, Any]:
-    digests = {name: one[name] for name in bans.DIGESTS if name in one}
-    return Member(one["who"], connections.id_of(one), digests, one.get("said", []))._asdict()
+def _describe(connection: Item) -> dict[str, Any]:
+    digests = {name: connection[name] for name in bans.DIGESTS if name in connection}
+    return Member(
+        connection["who"], connections.id_of(connection), digests, connection.get("said", [])
+    )._asdict()
 
 
 def find(context: Context, me: Item, pair: str) -> Item | None:
@@ -130,12 +134,12 @@ def find(context: Context, me: Item, pair: str) -> Item | None:
     item = context.table.get(key(pair), consistent=True) if pair else None
     if item is None or item["parted"] < times.milliseconds(context.now - REPORTABLE):
         return None
-    return item if me["who"] in (one["who"] for one in item["members"]) else None
+    return item if me["who"] in (member["who"] for member in item["members"]) else None
 
 
 def read_members(evidence: Item, me: Item) -> tuple[Member, Member]:
     """Return this member of a pair and the other one."""
-    first, second = (Member(**one) for one in evidence["members"])
+    first, second = (Member(**member) for member in evidence["members"])
     return (first, second) if first.who == me["who"] else (second, first)
 
 

@@ -29,10 +29,10 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     query = event.get("queryStringParameters") or {}
     lobby = codec.normalize(query.get("lobby", LOBBY), "lobby")
     named = [
-        codec.normalize(one, "interests").strip().casefold()
-        for one in (query.get("interests") or "").split(",")
+        codec.normalize(name, "interests").strip().casefold()
+        for name in (query.get("interests") or "").split(",")
     ]
-    interests = tuple(dict.fromkeys(one for one in named if one))
+    interests = tuple(dict.fromkeys(name for name in named if name))
     if not NAME.fullmatch(lobby):
         raise ValueError(
             "`lobby` must be 1 to 64 characters without white space, `#` or invisible characters, "
@@ -41,7 +41,7 @@ def parse(event: Mapping[str, Any]) -> Handshake:
     if (
         len(interests) > INTERESTS
         or len("".join(interests).encode()) > INTEREST_BYTES
-        or not all(len(one) <= 32 and not HIDDEN.search(one) for one in interests)
+        or not all(len(name) <= 32 and not HIDDEN.search(name) for name in interests)
     ):
         raise ValueError(
             f"`interests` must be at most {INTERESTS}, of 1 to 32 printable characters each, "

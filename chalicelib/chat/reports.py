@@ -60,11 +60,11 @@ def build_put(me: Item, found: Item, frame: ReportFrame, now: datetime, settings
     mine, theirs = evidence.read_members(found, me)
     quoted = [
         {
-            "author": "reporter" if one.mine else "reported",
-            "text": one.text[: settings.chat_length],
-            "proved": evidence.is_proved(settings, one.text, mine if one.mine else theirs),
+            "author": "reporter" if message.mine else "reported",
+            "text": message.text[: settings.chat_length],
+            "proved": evidence.is_proved(settings, message.text, mine if message.mine else theirs),
         }
-        for one in frame.messages
+        for message in frame.messages
     ]
     item: Item = {"pk": PARTITION, "sk": f"{times.to_sort_key(now)}#{found['pk']}", "lobby": found["lobby"]}
     item |= {"reason": frame.reason, "reporter": mine.who, "reported": theirs.who, "messages": quoted}
@@ -89,13 +89,13 @@ def count_report(context: Context, me: Item, address: str) -> bool:
     return key is None or rates.take(context, rates.Bucket(key), LIMIT) == 0
 
 
-def block_persons(context: Context, one: evidence.Member, other: evidence.Member) -> None:
+def block_persons(context: Context, first: evidence.Member, second: evidence.Member) -> None:
     """Keep two persons apart in their next connections, if both have tokens.
 
     Cost: 2 WCU, or nothing.
     """
-    if all("subject" in member.digests for member in (one, other)):
-        for mine, theirs in ((one, other), (other, one)):
+    if all("subject" in member.digests for member in (first, second)):
+        for mine, theirs in ((first, second), (second, first)):
             context.table.update(
                 blocked_key(mine.who),
                 "SET #ttl = :ttl ADD blocked :who",
@@ -174,5 +174,5 @@ def _report(item: Item) -> Report:
         reason=item["reason"],
         reporter=item["reporter"],
         reported=item["reported"],
-        messages=[QuotedMessage(**one) for one in item["messages"]],
+        messages=[QuotedMessage(**message) for message in item["messages"]],
     )

@@ -135,7 +135,7 @@ def post(
         if idempotency_key:
             author["key"] = idempotency_key
         counted = counters.build_item(product, id_of(item), caller.sub, item["text"])
-        puts = [{"Put": {"Item": one, "ConditionExpression": ABSENT}} for one in (item, author, counted)]
+        puts = [{"Put": {"Item": new, "ConditionExpression": ABSENT}} for new in (item, author, counted)]
         if not (refused := context.table.transact(puts)):
             list_product(context, product)
             return _to_revised(item)

@@ -165,8 +165,8 @@ def list_products(context: Context, query: listing.ListQuery) -> Products:
     """
     page = listing.read_entries(context, PRODUCTS, query)
     items = [
-        ListedProduct(product=product_of(one), created=times.to_iso(times.from_epoch(one["gsi1sk"])))
-        for one in page.items
+        ListedProduct(product=product_of(entry), created=times.to_iso(times.from_epoch(entry["gsi1sk"])))
+        for entry in page.items
     ]
     return Products(items=items, cursor=page.cursor)
 
@@ -215,16 +215,16 @@ def _list_newest(
     shards = [f"{name}#{shard}" for shard in range(SHARDS)]
     read = partial(context.table.query, sk=bounds, index="gsi1", limit=query.limit + 1, newest_first=True)
     found = [item for page in map_concurrently(read, shards) for item in page.items]
-    entries = sorted(found, key=lambda one: -one["gsi1sk"])
+    entries = sorted(found, key=lambda entry: -entry["gsi1sk"])
 
     def texts() -> Iterator[tuple[Item, str | None]]:
         for chunk in chunks(entries[: query.limit], listing.CHUNK):
             keys = [Key(entry["pk"], entry["sk"]) for entry in chunk]
             counted = [counters_key(product_of(entry), id_of(entry)) for entry in chunk]
             items = context.table.get_many([*keys, *(counted if name == COMMENTS else ())])
-            for entry, key, one in zip(chunk, keys, counted, strict=True):
+            for entry, key, counter in zip(chunk, keys, counted, strict=True):
                 is_last = entry is entries[-1]
-                item = counters.with_counts(items[key], items.get(one)) if key in items else {}
+                item = counters.with_counts(items[key], items.get(counter)) if key in items else {}
                 yield item, None if is_last else str(entry["gsi1sk"])
 
     items, position = listing.fill_page(texts(), query.limit, lambda item: convert(item) if item else None)
@@ -238,10 +238,10 @@ def _decide(reading: Reading, language: str) -> Decision:
         return planner.unfiltered(limit)
     whole = statistics_key(reading.product)
     if language:
-        one = statistics_key(reading.product, language)
-        found = reading.table.get_many([whole, one])
+        key = statistics_key(reading.product, language)
+        found = reading.table.get_many([whole, key])
         reading.add(Page([], None, 2 * planner.UNIT))
-        return planner.decide(found.get(whole, {}), {language: found.get(one, {})}, ratings, limit)
+        return planner.decide(found.get(whole, {}), {language: found.get(key, {})}, ratings, limit)
     page = reading.table.query(whole.pk, (whole.sk, f"{whole.sk}#~"), limit=LANGUAGES + 1)
     by_key = {item["sk"]: item for item in reading.add(page)}
     every = by_key.pop(whole.sk, {})

@@ -76,7 +76,7 @@ def _list_named(context: Context, query: LeadersQuery, language: str) -> Leaders
     """Return the leaders among the products that HUBBUB_LEADERS names, from their own counts."""
     items = context.table.get_many(statistics_key(product, language) for product in context.settings.leaders)
     fives = {product_of(item): read_counts(item)[4] for item in items.values()}
-    best = sorted(fives.items(), key=lambda one: (-one[1], one[0]))
+    best = sorted(fives.items(), key=lambda pair: (-pair[1], pair[0]))
     listed = [(product, count) for product, count in best if count >= context.settings.leaders_min][
         : query.limit
     ]

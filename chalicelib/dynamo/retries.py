@@ -147,7 +147,7 @@ class Retries:
                     "None",
                     "TransactionCanceledException",
                 }
-                if any(one.startswith("ConditionalCheckFailed") for one in codes):
+                if any(code.startswith("ConditionalCheckFailed") for code in codes):
                     raise  # a response, and no failure
                 self._budget.spend(self._clock() - began)
                 if codes & {"ValidationError", "ValidationException"}:
@@ -157,7 +157,7 @@ class Retries:
                 may_be_applied = _status(error) >= 500 or "InternalServerError" in codes
                 if not may_be_applied and (not codes or codes - TRANSIENT):
                     raise
-                is_conflict = any(one.startswith("Transaction") for one in codes)
+                is_conflict = any(code.startswith("Transaction") for code in codes)
                 kind = "Unreachable" if may_be_applied else "Conflicts" if is_conflict else "Throttles"
                 metrics.count(**{kind: 1})
                 if (may_be_applied and not repeatable) or not self._wait():

@@ -128,17 +128,17 @@ def list_boards(context: Context, query: listing.ListQuery) -> Boards:
     Raises: BadCursor.
     """
     page = listing.read_entries(context, LIST, query)
-    items = context.table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
-    found = [(one, items.get(Key(one["pk"], one["sk"]))) for one in page.items]
+    items = context.table.get_many(Key(entry["pk"], entry["sk"]) for entry in page.items)
+    found = [(entry, items.get(Key(entry["pk"], entry["sk"]))) for entry in page.items]
     return Boards(
         items=[
             ListedBoard(
-                board=one["pk"].removeprefix("BOARD#"),
+                board=entry["pk"].removeprefix("BOARD#"),
                 title=item["title"],
                 season=item["season"],
-                created=times.to_iso(times.from_epoch(one["gsi1sk"])),
+                created=times.to_iso(times.from_epoch(entry["gsi1sk"])),
             )
-            for one, item in found
+            for entry, item in found
             if item
         ],
         cursor=page.cursor,

@@ -39,7 +39,7 @@ from chalicelib.leaderboards.schemas import (
     TopEntries,
 )
 from chalicelib.ranking import entries, positions, tree
-from chalicelib.ranking.positions import EntriesPage
+from chalicelib.ranking.positions import EntriesPage, Point, Start
 from chalicelib.ranking.ranking import collect_nodes, count_players, node_key
 
 # -- one player ----------------------------------------------------------------------------------------
@@ -59,28 +59,28 @@ def get_standing(context: Context, name: str, player: str, query: StandingQuery)
         return [scores.score_key(name, board.season, player)]
 
     board, items = boards.find_with_items(context, name, query.season, keys, consistent=query.consistent)
-    score, of = items.get(keys(board)[0], {}), board.ranking
+    score, ranking = items.get(keys(board)[0], {}), board.ranking
     if "score" not in score:
         raise _no_score(player, name)
-    number, depth, path = score["gsi1sk"], score["depth"], of.scale.path(score["gsi1sk"])
-    bucket = tree.bucket(path, min(depth, of.scale.score_levels(path)))
-    highest = of.scale.numbers(bucket)[1]
-    read_beyond = entries.start_listing_above(context.table, of, 2, highest)
+    number, depth, path = score["gsi1sk"], score["depth"], ranking.scale.path(score["gsi1sk"])
+    bucket = tree.bucket(path, min(depth, ranking.scale.score_levels(path)))
+    highest = ranking.scale.numbers(bucket)[1]
+    read_beyond = entries.start_listing_above(context.table, ranking, 2, highest)
     position = positions.locate(
         context.table,
-        of,
-        number,
-        depth,
-        own=scores.rank(score),
+        ranking,
+        Point(number, depth, scores.rank(score)),
         has_ties=False,
         consistent=query.consistent,
     )
     beyond = read_beyond()
     if not position.ahead and len(position.bucket) > len(bucket):  # the bucket has been deepened since
-        beyond = entries.start_listing_above(context.table, of, 2, of.scale.numbers(position.bucket)[1])()
+        beyond = entries.start_listing_above(
+            context.table, ranking, 2, ranking.scale.numbers(position.bucket)[1]
+        )()
     better = (entry.merit for entry in (*position.ahead, *beyond) if entry.player != player)
     next_merit = next(better, None)
-    ranked = max(position.of, position.rank)
+    ranked = max(position.players, position.rank)
     return Standing(
         player=player,
         name=score.get("name"),
@@ -148,20 +148,20 @@ def list_entries(context: Context, name: str, query: EntriesQuery) -> Entries:
     def keys(board: Board) -> list[Key]:
         if query.around and not below:
             return [scores.score_key(name, board.season, query.around)]
-        of = board.ranking
-        prefixes = positions.guess_nodes(of, query.place) if query.place > 1 and not below else []
-        return [node_key(of, prefix) for prefix in prefixes]
+        ranking = board.ranking
+        prefixes = positions.guess_nodes(ranking, query.place) if query.place > 1 and not below else []
+        return [node_key(ranking, prefix) for prefix in prefixes]
 
     board, items = boards.find_with_items(context, name, season, keys)
-    of, around, nodes = board.ranking, None, {}
+    ranking, around, nodes = board.ranking, None, {}
     if query.around and not below:
         item = items.get(keys(board)[0])
         if not (around := scores.rank(item) if item else None):
             raise _no_score(query.around, name)
     else:
-        nodes = collect_nodes(of, items.values())
+        nodes = collect_nodes(ranking, items.values())
     part = positions.list_ranked(
-        context.table, of, query.limit, below=below, place=query.place, nodes=nodes, around=around
+        context.table, ranking, query.limit, Start(below, query.place, nodes, around)
     )
     next_place = json.dumps((board.season, part.next, part.depth)) if part.next else ""
     cursor = cursors.encode(context.settings, cursor_scope, next_place)

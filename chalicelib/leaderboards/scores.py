@@ -36,8 +36,7 @@ from chalicelib.errors import Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
-from chalicelib.ranking import ranking
-from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, index_key, read_paths
+from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_player, index_key, read_paths
 from chalicelib.ranking.tree import Nodes, Scale, is_counted_better
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
@@ -143,12 +142,14 @@ def write_first(context: Context, board: Board, submissions: Sequence[Submission
     Cost: 3 WCU for each. 0.5 RCU for each node of their paths.
     Raises: Busy.
     """
-    activities = [_build_activity(board, one, None, context.now) for one in submissions]
+    activities = [_build_activity(board, submission, None, context.now) for submission in submissions]
     are_new = context.table.put_new(activities)
     new = [activity for activity, is_new in zip(activities, are_new, strict=True) if is_new]
-    of = board.ranking
-    numbers = (of.number(of.scale.merit(one.value), one.player) for one in submissions)
-    nodes = read_paths(context.table, of, numbers)
+    ranking = board.ranking
+    numbers = (
+        ranking.number(ranking.scale.merit(submission.value), submission.player) for submission in submissions
+    )
+    nodes = read_paths(context.table, ranking, numbers)
     scores = [_change(context.table, board, activity, None, nodes) for activity in new]
     for activity, score in zip(new, scores, strict=True):
         _add_activity(board, activity, None, score)
@@ -254,16 +255,18 @@ def _change(
     value = Decimal(activity["value"])
     if board.operator == "increment":
         value = _add(board, score, value)
-    of = board.ranking
-    entry = index_key(of, player, of.scale.merit(value))
-    depth = choose_depth(table, of, entry["gsi1sk"], before, nodes)
+    ranking = board.ranking
+    entry = index_key(ranking, player, ranking.scale.merit(value))
+    depth = choose_depth(table, ranking, entry["gsi1sk"], before, nodes)
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
     kept = {name: before[name] for name in ("applied", "spilled", "since", "name") if name in before}
     kept |= {"name": activity["name"]} if "name" in activity else {}
     after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
-    path = of.scale.path(entry["gsi1sk"])
+    path = ranking.scale.path(entry["gsi1sk"])
     better = [
-        [n, d] for n, d in _positions(before) if is_counted_better(of.scale.path(int(n)), int(d), path, depth)
+        [n, d]
+        for n, d in _positions(before)
+        if is_counted_better(ranking.scale.path(int(n)), int(d), path, depth)
     ]
     after |= {"before": better[:MAX_BEFORE]} if better else {}
     return after
@@ -410,7 +413,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
             if "#" not in rest or not isinstance(item.get(name), types):
                 raise ValueError(f"{item['sk']}: `{name}` is {item.get(name)!r}")
     ranked = rank(item)
-    return ranking.contribution(ranked) if ranked else {}
+    return count_player(ranked) if ranked else {}
 
 
 def follow(context: Context, changes: Iterable[Images]) -> None:

@@ -115,7 +115,9 @@ def find_ranked(ranks: Iterable[Rank], item: Item) -> Ranked | None:
 
 def _settle(context: Context, ranking: Ranking, players: Mapping[Key, Ranked]) -> None:
     """Mark complete buckets, raise the depth of shallow players, and deepen crowded buckets."""
-    prefixes = {tree.bucket(one.path, n) for one in players.values() for n in range(1, one.depth + 1)}
+    prefixes = {
+        tree.bucket(ranked.path, n) for ranked in players.values() for n in range(1, ranked.depth + 1)
+    }
     nodes = _read_above(context.table, ranking, prefixes)
     crowded = {
         ranked.bucket for ranked in players.values() if tree.is_crowded(ranked.path, ranked.depth, nodes)
@@ -226,7 +228,7 @@ def _step(table: Table, item: Item) -> None:
     entries = start_listing_below(table, ranking, STEP, below, least)()
     found = table.get_many(entry.key for entry in entries)
     shallow = [
-        key for key, one in found.items() if one.get("depth") == depth and least <= one["gsi1sk"] <= most
+        key for key, item in found.items() if item.get("depth") == depth and least <= item["gsi1sk"] <= most
     ]
     map_concurrently(lambda key: _stamp(table, ranking, key, prefix, depth + 1), shallow, "deepen")
     if len(entries) == STEP:

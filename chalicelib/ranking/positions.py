@@ -4,7 +4,7 @@ A read adds up the counters of better buckets, and counts inside one bucket thro
 only if it is full. Otherwise it counts the larger bucket through the index, so a read is exact at any depth.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -21,6 +21,18 @@ SEEN = 256  # nodes that a process remembers, of 10 KB each
 MAX_NODES = 10  # that a distribution opens on its last level
 
 
+class Point(NamedTuple):
+    """A number to locate, and the depth of a player near it, or 0 if it is not known.
+
+    The entry of the player `own` is not counted, nor is an earlier position that the counters may still
+    contain.
+    """
+
+    number: int
+    depth: int = 0
+    own: Ranked | None = None
+
+
 class Position(NamedTuple):
     """The position of a number: its rank, its place among equals too, and the number of all players.
 
@@ -29,10 +41,28 @@ class Position(NamedTuple):
 
     rank: int
     place: int
-    of: int
+    players: int
     ahead: list[Entry]
     bucket: str
     nodes: Nodes
+
+
+class Start(NamedTuple):
+    """Where a page of entries begins: at the top by default.
+
+    `below` is the `next` of a page and its `depth` if that is known. The page follows that page. With `place`
+    it begins at a place (from 1) of the tree, and `nodes` are those of `guess_nodes`, the root among them.
+    With `around`, that player is in the middle, as far as there are enough entries on both sides. `below`
+    takes precedence over the other two.
+    """
+
+    below: Sequence[int] = ()
+    place: int = 0
+    nodes: Mapping[str, Node] = {}
+    around: Ranked | None = None
+
+
+TOP = Start()
 
 
 class RankedEntry(NamedTuple):
@@ -58,25 +88,16 @@ class EntriesPage(NamedTuple):
 
 
 def locate(
-    table: Table,
-    ranking: Ranking,
-    number: int,
-    depth: int = 0,
-    *,
-    own: Ranked | None = None,
-    has_ties: bool = True,
-    consistent: bool = False,
+    table: Table, ranking: Ranking, point: Point, *, has_ties: bool = True, consistent: bool = False
 ) -> Position:
-    """Return the position of a number.
+    """Return the position of a number. Without `has_ties` the place among equals is not read.
 
-    `depth` is that of a player near it. Without it the nodes are read before the bucket, in one more round
-    trip. The entry of the player `own` is not counted, nor is an earlier position that the counters may still
-    contain. Without `has_ties` the place among equals is not read.
+    If the depth is not known, the nodes are read before the bucket, in one more round trip.
 
     Cost: 0.5 RCU for each level (1 if consistent), and 0.5 per 30 players ahead in the bucket, of which there
     are at most about 120. While a bucket is deepened, all players of the larger bucket ahead are read.
     """
-    scale = ranking.scale
+    (number, depth, own), scale = point, ranking.scale
     path, levels = scale.path(number), scale.score_levels(scale.path(number))
     lowest = len(path) // DIGITS if has_ties else levels
     after = number if has_ties else number // TIE * TIE + TIE - 1
@@ -114,32 +135,18 @@ def locate(
 # -- lists with ranks ----------------------------------------------------------------------------------
 
 
-def list_ranked(
-    table: Table,
-    ranking: Ranking,
-    limit: int,
-    *,
-    below: Sequence[int] = (),
-    place: int = 0,
-    nodes: Nodes | None = None,
-    around: Ranked | None = None,
-) -> EntriesPage:
+def list_ranked(table: Table, ranking: Ranking, limit: int, start: Start = TOP) -> EntriesPage:
     """Return up to `limit` entries with their ranks, best first.
-
-    The page begins at the top by default. With `below`, the `next` of a page and its `depth` if that is
-    known, it follows that page. With `place` it begins at a place (from 1) of the tree, and `nodes` are those
-    of `guess_nodes`, the root among them. With `around`, that player is in the middle,
-    as far as there are enough entries on both sides. `below` takes precedence over the other two.
 
     Cost: 0.5 RCU per 30 entries. A page that does not begin at the top also costs what `locate` does, or
     0.5 RCU for each node on the way to a place. Around a player both sides cost 0.5 RCU per 30 entries.
     """
-    if below:
-        return _list_below(table, ranking, limit, *below)
-    if around:
-        return _list_around(table, ranking, limit, around)
-    if place > 1:
-        return _list_from_place(table, ranking, limit, place, nodes or {})
+    if start.below:
+        return _list_below(table, ranking, limit, *start.below)
+    if start.around:
+        return _list_around(table, ranking, limit, start.around)
+    if start.place > 1:
+        return _list_from_place(table, ranking, limit, start.place, start.nodes)
     return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
 
 
@@ -152,12 +159,13 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
     number, scale = max(abs(below) - 1, TIE), ranking.scale
     levels, merit = scale.score_levels(scale.path(number)), number // TIE
     has_ties = depth < levels if depth else below > 0
-    start, entries = locate(table, ranking, number, depth, has_ties=has_ties), read_entries()
+    start, entries = locate(table, ranking, Point(number, depth), has_ties=has_ties), read_entries()
     tied = sum(entry.merit == merit for entry in entries[:limit])
     depth, place, leaves_tie = len(start.bucket) // DIGITS, start.place, tied < len(entries[:limit])
     if leaves_tie and not has_ties:
         equal = _count_equal(ranking, merit, start.nodes)
-        place = start.rank + max(0, equal - tied) if equal else locate(table, ranking, number, depth).place
+        whole = None if equal else locate(table, ranking, Point(number, depth))
+        place = whole.place if whole else start.rank + max(0, equal - tied)
     page = _to_page(entries, limit, start.rank if tied else place, place, depth)
     is_crowded = len(start.ahead) + len(page.items) > tree.LIMIT
     if is_crowded and tree.bucket(scale.path(abs(page.next)), depth) == start.bucket:
@@ -175,7 +183,7 @@ def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> Ent
     levels = scale.score_levels(scale.path(number))
     read_better = start_listing_above(table, ranking, limit, number)
     read_worse = start_listing_below(table, ranking, limit + 1, number + 1)
-    start = locate(table, ranking, number, depth, own=own, has_ties=depth < levels)
+    start = locate(table, ranking, Point(number, depth, own), has_ties=depth < levels)
     worse, better = read_worse(), read_better()
     is_whole, has_bucket = len(better) < limit, depth < levels and len(start.bucket) <= DIGITS * levels
     better = max(better, start.ahead if has_bucket else [], key=len)
@@ -197,11 +205,11 @@ def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> Ent
     rank, place, first = start.rank, start.rank - ahead, entries[0].merit
     if any(entry.merit != merit for entry in entries[:limit]):
         ties = count_ties(merit, better, worse)
-        place += locate(table, ranking, number, depth, own=own).place - rank if ties is None else ties
+        place += locate(table, ranking, Point(number, depth, own)).place - rank if ties is None else ties
     if first != merit:
         ties = count_ties(first, better[ahead:], better[:ahead])
         if ties is None:
-            rank = locate(table, ranking, entries[0].number, depth, own=own, has_ties=False).rank
+            rank = locate(table, ranking, Point(entries[0].number, depth, own), has_ties=False).rank
         else:
             rank = place - ties
     return _to_page(entries, limit, rank, place, depth)

@@ -86,7 +86,7 @@ def index_key(ranking: Ranking, player: str, merit: int) -> dict[str, Any]:
 # -- contribution --------------------------------------------------------------------------------------
 
 
-def contribution(ranked: Ranked) -> dict[tuple[Key, str], Amount]:
+def count_player(ranked: Ranked) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that a player adds to a ranking: one counter in each node down to the depth.
 
     A change of score subtracts the amounts of the old score. The amounts of shared counters cancel, so a gain

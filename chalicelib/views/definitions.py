@@ -93,7 +93,7 @@ class Definition(NamedTuple):
         """Return whether a defined site counts an address."""
         paths = self._field("paths")
         path = urls.page(url)
-        return self.fields is not None and (not paths or any(_matches(path, one) for one in paths))
+        return self.fields is not None and (not paths or any(_matches(path, pattern) for pattern in paths))
 
     def ignores(self, address: str) -> bool:
         """Return whether the views of an address are not counted."""
@@ -210,7 +210,7 @@ def define(table: Table, site: str, body: SiteBody, now: datetime) -> tuple[Site
         table.delete(definition_key(host))
     for host in hosts:
         table.put({**definition_key(host)._asdict(), "site": site})
-    item = {**definition_key(site)._asdict(), "fields": fields, "zones": [list(one) for one in zones]}
+    item = {**definition_key(site)._asdict(), "fields": fields, "zones": [list(zone) for zone in zones]}
     table.put(item)
     _cached().pop(table, None)
     return describe(_build(site, item), now), "fields" not in before
@@ -230,7 +230,7 @@ def remove(table: Table, site: str, now: datetime) -> None:
     if zones == UTC_ALWAYS:
         table.delete(definition_key(site))
     else:
-        table.put({**definition_key(site)._asdict(), "zones": [list(one) for one in zones]})
+        table.put({**definition_key(site)._asdict(), "zones": [list(zone) for zone in zones]})
     _cached().pop(table, None)
 
 
@@ -262,7 +262,7 @@ def _change_zone(
     day = current.find_day(now + LEAD) + ONE_DAY
     while _midnight(day, zone) <= now + LEAD:
         day += ONE_DAY
-    kept = tuple(one for one in zones if one[0] < day.isoformat())
+    kept = tuple(former for former in zones if former[0] < day.isoformat())
     if kept and kept[-1][1] == zone:
         return kept
     return (*kept, (day.isoformat(), zone))
@@ -285,7 +285,7 @@ def read_fields(body: SiteBody, site: str) -> dict[str, Any]:
     except ValueError:
         raise BadRequest("`hosts` must be hosts alone, such as www.example.org") from None
     fields: dict[str, Any] = {"statistics": body.statistics, "slash": body.slash, "hash": body.hash}
-    fields |= {"paths": body.paths, "ignore": body.ignore, "hosts": [one for one in hosts if one != site]}
+    fields |= {"paths": body.paths, "ignore": body.ignore, "hosts": [host for host in hosts if host != site]}
     return fields | ({"query": body.query} if body.query is not None else {})
 
 

@@ -76,7 +76,7 @@ def _batches(entries: Sequence["Entry"]) -> Iterator[list["Entry"]]:
     """Divide messages into requests within the limits of SQS."""
     batch: list[Entry] = []
     for entry in entries:
-        length = sum(len(one["MessageBody"]) for one in (*batch, entry))
+        length = sum(len(message["MessageBody"]) for message in (*batch, entry))
         if batch and (len(batch) == MESSAGES or length > REQUEST):
             yield batch
             batch = []

@@ -208,14 +208,14 @@ def list_sites(context: Context, query: listing.ListQuery) -> Sites:
     Raises: BadCursor.
     """
     page = listing.read_entries(context, totals.SITES, query)
-    found = context.table.get_many(Key(one["pk"], one["sk"]) for one in page.items)
+    found = context.table.get_many(Key(entry["pk"], entry["sk"]) for entry in page.items)
     days = context.table.get_many(map(totals.newest_key, found.values()))
     views = {
         key.pk.removeprefix("SITE#"): totals.count_views(total, days.get(totals.newest_key(total), {}))
         for key, total in found.items()
     }
     items = [ListedSite(site=site, views=count) for site, count in views.items() if count]
-    return Sites(items=sorted(items, key=lambda one: (-one.views, one.site)), cursor=page.cursor)
+    return Sites(items=sorted(items, key=lambda site: (-site.views, site.site)), cursor=page.cursor)
 
 
 def _read_sources(

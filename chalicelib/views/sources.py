@@ -107,7 +107,7 @@ def name_referrer(referrer: str, own: str, hosts: frozenset[str] = frozenset()) 
         host = urls.host(urls.canonical(referrer))
     except ValueError:
         return ""
-    if host.removeprefix("www.") in {one.removeprefix("www.") for one in (own, *hosts)}:
+    if host.removeprefix("www.") in {name.removeprefix("www.") for name in (own, *hosts)}:
         return ""
     return name_host(host)
 
@@ -118,7 +118,7 @@ def name_host(host: str) -> str:
         return host if ipaddress.ip_address(host).is_global else ""
     except ValueError:
         pass
-    if PRIVATE.fullmatch(host) or any(host == one or host.endswith(f".{one}") for one in SPAM):
+    if PRIVATE.fullmatch(host) or any(host == spam or host.endswith(f".{spam}") for spam in SPAM):
         return ""
     if host in KNOWN:
         return KNOWN[host]

@@ -185,7 +185,7 @@ def test_a_player_who_passes_between_two_reads_is_listed_once(
 
     monkeypatch.setattr(Table, "query", query)
     own = ranking.Ranked(RANKING, "p50", RANKING.number(RANKING.scale.merit(50), "p50"), 1)
-    seen = players(positions.list_ranked(table, RANKING, 41, around=own))
+    seen = players(positions.list_ranked(table, RANKING, 41, positions.Start(around=own)))
     assert len(seen) == len(set(seen))
     assert seen.count("mover") <= 1
     assert len(seen) >= 20

@@ -416,7 +416,7 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
                 continue
             for depth in rng.sample([0, 1, rng.randint(2, 12)], 2):
                 below = (-numbers[i] if is_tied else numbers[i], depth)
-                page = positions.list_ranked(crowd.table, of, 4, below=below)
+                page = positions.list_ranked(crowd.table, of, 4, positions.Start(below))
                 found = [(one.rank, one.entry.player) for one in page.items]
                 assert found == [entry[:2] for entry in whole[i + 1 : i + 5]], (i, below)
     crowd.table.batch_put(items)

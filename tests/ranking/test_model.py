@@ -16,6 +16,7 @@ from chalicelib import concurrency
 from chalicelib.aggregates import engine
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.ranking import deepening, positions, ranking, tree
+from chalicelib.ranking.positions import Point
 from chalicelib.ranking.ranking import Ranked, Ranking
 from chalicelib.ranking.tree import TIE, Scale
 from tests.leaderboards.test_rankings import NOW
@@ -52,7 +53,7 @@ def rank(item: Item) -> Ranked | None:
 
 def contribution(item: Item) -> Any:
     ranked = rank(item)
-    return ranking.contribution(ranked) if ranked else {}
+    return ranking.count_player(ranked) if ranked else {}
 
 
 def write(table: Any, player: str, score: int) -> None:
@@ -130,8 +131,8 @@ def assert_exact(table: Memory) -> None:
     assert {at: n for at, n in stored.items() if n} == counted
     ordered = sorted((ranked.number for ranked in found), reverse=True)
     for ranked in found:
-        position = positions.locate(table, RANKING, ranked.number, ranked.depth)  # type: ignore[arg-type]
-        assert (position.place, position.of) == (1 + ordered.index(ranked.number), len(found))
+        position = positions.locate(table, RANKING, Point(ranked.number, ranked.depth))  # type: ignore[arg-type]
+        assert (position.place, position.players) == (1 + ordered.index(ranked.number), len(found))
 
 
 def explore_workers(workers: Sequence[Worker], before: Sequence[str] = ()) -> int:
