@@ -423,7 +423,9 @@ def write_queued(context: Context, body: QueuedViews) -> None:
     if body.taken:
         settings = settings._replace(views_window=settings.views_window + QUEUE_GRACE - EXPIRY_MARGIN)
     checked = check_all(body, settings, context.now, find_sites(context.table, body))
-    checked = ["bad_client" if isinstance(result, View) and not result.client else result for result in checked]
+    checked = [
+        "bad_client" if isinstance(result, View) and not result.client else result for result in checked
+    ]
     views = [result for result in checked if isinstance(result, View)]
     write(context, settle(context, views))
     rejected = Counter(result for result in checked if isinstance(result, str))
