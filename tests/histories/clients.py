@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple, get_type_hints
 
 import app
@@ -69,6 +70,7 @@ class Known:
     texts_with_key: set[str] = field(default_factory=set)  # of replies with an idempotency key
     guest: str = ""  # the token that some chatters share
     frames: dict[str, list[Sent]] = field(default_factory=lambda: defaultdict(list))  # by connection
+    refs: Iterator[int] = field(default_factory=partial(count, 1))  # of frames, each used once
     bans_sent: dict[str, datetime] = field(default_factory=dict)  # digest of an address or a subject
     bans_done: dict[str, datetime] = field(default_factory=dict)
     openings: list[tuple[datetime, tuple[str, ...], datetime, int]] = field(default_factory=list)
@@ -463,7 +465,7 @@ class Chatter:
         self._confirms = number % 2 == 1
         self._confirmed = 0  # frames of the open connection, whose messages are confirmed
         self._asks_status = len(actions) > 1
-        self._connections = self._frames = 0
+        self._connections = 0
         self._resume = self._guest = ""  # tokens
 
     @property
@@ -523,14 +525,13 @@ class Chatter:
 
     def send(self, action: str, topic: str = "", id: str = "") -> None:
         """Send a frame over the open connection, or over the connection `id`."""
-        self._frames += 1
         id = id or self.id
         if action == "message" and self.running:
             return  # concurrent messages have no order to check
         if action == "resume":
             tokens = [one["token"] for one in self.gateway.frames[self.id] if one["type"] == "resume"]
             self._resume = tokens[-1] if tokens else ""
-        pair, ref = self._pair(id), str(self._frames)
+        pair, ref = self._pair(id), str(next(self.known.refs))
         text = f"{id} {ref} {pair or '-'}"
         more = {"message": {"text": text}, "report": {"reason": text}, "subscribe": {"topic": topic}}
         fields = {"action": action, "ref": ref} | ({"pair": pair} if pair else {}) | more.get(action, {})
