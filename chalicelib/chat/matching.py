@@ -16,8 +16,10 @@ Invariants:
   one sees the other, and of many at most one is left over.
 - Every transaction is conditional on the state ids that were read. The loser of a race reads and decides
   again, so an acknowledged change has taken effect.
-- The transaction of a pair is also conditional on neither having blocked the other. The visitor id of a
-  connection never changes, so two connections of one person are never candidates for each other.
+- The transaction of a pair is also conditional on neither having blocked the other, nor the person of the
+  one that looks for a partner (blocks.py).
+- The visitor id of a connection never changes, so two connections of one person are never candidates for each
+  other.
 - `partner_connected` is never the last pending notice of a connection that is not matched.
 """
 
@@ -27,7 +29,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from chalicelib import times
-from chalicelib.chat import connections, evidence, waiting_pool
+from chalicelib.chat import blocks, connections, evidence, waiting_pool
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item
 from chalicelib.dynamo.table import Table
@@ -37,6 +39,7 @@ from chalicelib.telemetry import metrics
 TRIES = 40  # lost races in a row, until the connection waits for its next frame or the sweep
 # Attributes that end with a state. The digests of messages stay, because a pair may be resumed.
 OF_A_STATE = ("former", "kept", "partner", "pair", "is_introduced")
+PERSON = 4  # the index of the condition on a person's blocks, among the actions that match two
 CONNECTED, DISCONNECTED = "partner_connected", "partner_disconnected"
 
 Target = Literal["waiting", "idle", "gone"]
@@ -165,8 +168,8 @@ def find_partner(context: Context, me: Item) -> Item | None:
     After a lost race the partner is chosen at random among the first candidates, so that many connections
     that come at the same time do not all try the same one.
 
-    Cost: 1 RCU per 25 entries of the pool, and 8 WCU for a pair (two connections and two entries). A lost
-    race costs as much.
+    Cost: 1 RCU per 25 entries of the pool, and 8 WCU for a pair (two connections and two entries). With a
+    token 2 WCU more per KB of the person's blocks. A lost race costs as much.
     Raises: Busy.
     """
     tried: set[str] = set()
@@ -186,6 +189,9 @@ def find_partner(context: Context, me: Item) -> Item | None:
             if current is None or not is_in_pool(current):
                 return None
             me = current
+        elif PERSON in refused:
+            _save_block(context.table, connections.id_of(me), other["who"])
+            me = me | {"blocked": {*me.get("blocked", ()), other["who"]}}
         elif other["sk"] in tried and not waiting_pool.delete_if_stale(context.table, other):
             me = me | {"blocked": {*me.get("blocked", ()), other["who"]}}  # it has blocked this visitor
         tried.add(other["sk"])
@@ -216,18 +222,18 @@ def separate(context: Context, me: Item, partner: evidence.Member, extra: Sequen
 
     `extra` are actions of the same transaction.
 
-    Cost: that of `change_state`. Of two who have parted before 3 WCU. And the cost of `extra`.
+    Cost: that of `change_state`. Of two who have parted before 4 WCU and 1 RCU. And the cost of `extra`.
     Raises: Busy.
     """
     for _ in range(TRIES):
         if me.get("partner", me)["who"] == partner.who or me.get("kept", {}).get("id") == partner.id:
             changed = change_state(context, me, Change("waiting", blocks=partner.who, extra=extra))
         else:
-            actions = [*_build_block(me, partner.who), *extra]
+            other = context.table.get(connections.key(partner.id), consistent=True)
+            theirs = _build_block(other, me["who"]) if other else []
+            actions = [*_build_block(me, partner.who), *theirs, *extra]
             changed = None if actions and context.table.transact(actions) else Changed(me)
         if changed:
-            if not changed.lost:
-                _save_futile_tries(context.table, partner.id, me["who"])
             return changed
         me = _read_again(context.table, me)
     raise _busy()
@@ -271,8 +277,8 @@ def _read_partner(table: Table, me: Item) -> Item | None:
     return partner if partner and partner["state_id"] == me["state_id"] else None
 
 
-def _save_futile_tries(table: Table, id: str, who: str) -> None:
-    """Block a visitor for the partner too, to save futile attempts. One block already keeps them apart."""
+def _save_block(table: Table, id: str, who: str) -> None:
+    """Block a visitor for a connection whose person does, to save futile attempts."""
     table.update(
         connections.key(id),
         "ADD blocked :blocks",
@@ -328,6 +334,7 @@ def _build_match(pair: State, me: Item, other: Item) -> list[Action]:
         build(theirs["id"], other["sk"], mine),
         {"Delete": {"Key": waiting_pool.entry_key(me["lobby"], me["state_id"])._asdict()}},
         {"Delete": {"Key": {"pk": other["pk"], "sk": other["sk"]}}},
+        *([blocks.build_check(me["who"], other["who"])] if "subject" in me else []),
     ]
 
 

@@ -4,7 +4,7 @@ Connections and pairs that have parted have digests alone and end within two hou
 `ttl`.
 """
 
-from chalicelib.chat import bans, reports
+from chalicelib.chat import bans, blocks
 from chalicelib.dynamo.items import Item
 from chalicelib.feature import Person, Personal
 
@@ -17,7 +17,7 @@ def find(item: Item, person: Person) -> str:
         return ""
     if (item["pk"], item["sk"]) == bans.ban_key(person.digest):
         return "bans"
-    if (item["pk"], item["sk"]) == reports.blocked_key(person.digest):
+    if (item["pk"], item["sk"]) == blocks.key(person.digest):
         return "blocks"
     is_theirs = item["pk"] == "REPORTS" and person.digest in [item.get(role) for role in ROLES]
     return "reports" if is_theirs else ""

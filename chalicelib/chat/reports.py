@@ -4,13 +4,12 @@
 |---|---|---|---|
 | report | `REPORTS` | `<instant>#<pair>` | `reason`, `lobby`, `reporter`, `reported`, `messages`, `ttl` |
 | | | | `network` and `subject` of the reported visitor, for a ban |
-| blocks of a person | `BLOCKED#<visitor>` | `BLOCKED` | `blocked`: visitors that reports keep away; `ttl` |
 
 The reporter's client sends the last messages with the report. The evidence of the pair (evidence.py) proves
 that they were sent. A partner can be reported for a minute after it has parted.
 
 A report keeps two connections apart for as long as they last (matching.py), and two persons with tokens for
-as long as the report is kept: a new connection begins with the blocks of its person.
+as long as the report is kept (blocks.py).
 
 Invariant: an address may send five reports at once, and one more every five minutes (api/rates.py).
 """
@@ -31,7 +30,7 @@ from chalicelib.chat.schemas import (
 )
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.dynamo.table import Page, Table
+from chalicelib.dynamo.table import Page
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
@@ -39,14 +38,6 @@ from chalicelib.telemetry import logs
 PARTITION = "REPORTS"
 LIMIT = rates.Limit(at_once=5, interval=300_000)  # of an address
 ID_SEPARATOR = "~"  # in the id of a report, instead of # in its key
-
-
-# -- keys ----------------------------------------------------------------------------------------------
-
-
-def blocked_key(digest: str) -> Key:
-    """Build the key of the blocks of a person, by the digest of the subject."""
-    return Key(f"BLOCKED#{digest}", "BLOCKED")
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -89,27 +80,6 @@ def count_report(context: Context, me: Item, address: str) -> bool:
     return key is None or rates.take(context, rates.Bucket(key), LIMIT) == 0
 
 
-def block_persons(context: Context, first: evidence.Member, second: evidence.Member) -> None:
-    """Keep two persons apart in their next connections, if both have tokens.
-
-    Cost: 2 WCU, or nothing.
-    """
-    if all("subject" in member.digests for member in (first, second)):
-        for mine, theirs in ((first, second), (second, first)):
-            context.table.update(
-                blocked_key(mine.who),
-                "SET #ttl = :ttl ADD blocked :who",
-                condition="attribute_not_exists(blocked) OR size(blocked) < :most",
-                names={"#ttl": "ttl"},
-                values={
-                    ":ttl": times.epoch(context.now + context.settings.chat_reports),
-                    ":who": {theirs.who},
-                    ":most": connections.BLOCKED,
-                },
-                idempotent=True,
-            )
-
-
 def act(context: Context, id: str, body: ReportAction) -> list[str]:
     """Dismiss a report, or ban the address and the subject of the reported visitor and dismiss it.
 
@@ -134,15 +104,6 @@ def act(context: Context, id: str, body: ReportAction) -> list[str]:
 
 
 # -- read ----------------------------------------------------------------------------------------------
-
-
-def read_blocked(table: Table, digest: str) -> frozenset[str]:
-    """Return the visitors that reports keep away from a person. None for a connection without a token.
-
-    Cost: 1 RCU.
-    """
-    item = table.get(blocked_key(digest), consistent=True) if digest else None
-    return frozenset(item["blocked"]) if item else frozenset()
 
 
 def list_reports(context: Context, query: ReportsQuery) -> Reports:

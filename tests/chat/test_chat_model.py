@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 from greenlet import getcurrent
 
-from chalicelib.chat import connections, evidence, matching, reports, waiting_pool
+from chalicelib.chat import blocks, connections, evidence, matching, reports, waiting_pool
 from chalicelib.chat.connections import Handshake
 from chalicelib.chat.matching import CONNECTED, Change
 from chalicelib.chat.schemas import Quotation, ReportFrame
@@ -138,8 +138,10 @@ def report(table: Any, id: str) -> None:
     found = evidence.find(new_context(table, BEGIN), sender, pair)
     assert found, "the last partner cannot be reported"
     put = reports.build_put(sender, found, INSULT, BEGIN, SETTINGS)
-    matching.separate(new_context(table, BEGIN), sender, evidence.read_members(found, sender)[1], [put])
-    table.acks.append(f"report {id}")
+    mine, theirs = evidence.read_members(found, sender)
+    blocks.block(new_context(table, BEGIN), mine, theirs)
+    matching.separate(new_context(table, BEGIN), sender, theirs, [put])
+    table.acks += [f"report {id}", *(item["state_id"] for item in table.connections.values())]
 
 
 def check_pairs(table: Any, ended: Sequence[bool], schedule: object) -> None:
@@ -220,6 +222,20 @@ def test_two_tabs_of_one_person_are_never_matched() -> None:
     assert explore(workers, check, Pool) > 100
 
 
+def test_two_persons_do_not_meet_after_a_report_whichever_of_their_connections_look() -> None:
+    def check(table: Any, ended: Sequence[bool], schedule: object) -> None:
+        check_pairs(table, ended, schedule)
+        for item in table.connections.values() if "report a" in table.acks else ():
+            persons = {item["who"], item.get("partner", item)["who"]}
+            assert item["state_id"] in table.acks or persons != {"p", "q"}, schedule
+
+    table = Pool()
+    for id, subject in (("a", "p"), ("b", "q"), ("c", "p")):
+        enter(table, id, subject)
+    workers = named("x", report, "a"), named("y", enter, "d", "q")
+    assert explore(workers, check, lambda: Pool(table.items)) > 20
+
+
 # -- planted faults: the model finds them --------------------------------------------------------------
 
 
@@ -255,3 +271,9 @@ def test_the_model_finds_a_match_of_two_whom_a_report_has_parted() -> None:
     always = mock.patch.object(matching, "has_not_blocked", return_value=matching.ALWAYS)
     with always, pytest.raises(AssertionError):
         test_a_report_is_kept_and_final_whatever_the_partner_does("next")
+
+
+def test_the_model_finds_a_match_of_two_persons_whom_a_report_has_parted() -> None:
+    always = {"ConditionCheck": {"Key": {"pk": "", "sk": ""}}}
+    with mock.patch.object(blocks, "build_check", return_value=always), pytest.raises(AssertionError):
+        test_two_persons_do_not_meet_after_a_report_whichever_of_their_connections_look()

@@ -262,6 +262,33 @@ def test_two_persons_with_tokens_never_meet_again_in_new_connections(chat: Chat,
     never_meet(chat, "aa", "bb")
 
 
+def test_two_persons_never_meet_again_in_connections_that_were_open_at_the_report(
+    chat: Chat,
+) -> None:
+    for id in ("a", "b"):
+        chat.enter(id, token=auth.mint(SETTINGS, f"person-{id}"))
+    for id in ("aa", "bb"):
+        chat.enter(id, token=auth.mint(SETTINGS, f"person-{id[0]}"))
+        chat.send(id, "leave")
+    chat.send("a", "report", reason="rude")
+    for id in ("aa", "bb"):
+        chat.send(id, "find")
+    never_meet(chat, "aa", "bb")
+    assert chat.item("bb")["blocked"] == {chat.item("a")["who"]}
+
+
+def test_a_pair_of_persons_that_a_report_overtakes_is_not_matched(chat: Chat) -> None:
+    for id in ("a", "b"):
+        chat.enter(id, token=auth.mint(SETTINGS, f"person-{id}"))
+    for id in ("aa", "bb"):
+        chat.enter(id, token=auth.mint(SETTINGS, f"person-{id[0]}"))
+        chat.send(id, "leave")
+    chat.send("aa", "find")
+    during_transaction(chat, lambda: chat.send_only("a", "report", reason="rude"))
+    chat.send("bb", "find")
+    never_meet(chat, "aa", "bb")
+
+
 # -- one person --------------------------------------------------------------------------------------------
 
 

@@ -313,6 +313,7 @@ FAULTS = {
     "bans": (
         without("a report is acknowledged and not kept", "REPORTS", "", "Put"),
         Mutant("two whom a report has parted meet again", change=_block_nobody),
+        without("two persons meet again in connections that were open", "BLOCKED#", "", "ConditionCheck"),
         Mutant("a ban closes no connection", matchmaker, "close_banned", lambda f, *a: ()),
         Mutant("a ban is not written", bans, "ban", lambda f, *a: None),
         Mutant("a subject is not banned", bans, "ban", lambda f, to, digests, *a: f(to, digests[:1], *a)),

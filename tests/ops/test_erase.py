@@ -27,7 +27,7 @@ from chalicelib.api import rates
 from chalicelib.api.auth import Caller
 from chalicelib.challenges import definitions, submissions
 from chalicelib.challenges.schemas import ChallengeBody
-from chalicelib.chat import bans, reports
+from chalicelib.chat import bans, blocks
 from chalicelib.comments import comments, replies, votes
 from chalicelib.comments.schemas import CommentBody, CommentPatch, ReplyBody
 from chalicelib.dynamo.items import Item, Key, unpack
@@ -342,7 +342,7 @@ def test_a_persons_ban_and_reports_are_exported_and_erased(
     monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
     digests = {name: rates.digest_subject(settings.current(), name) for name in ("anna", "ben")}
     bans.ban(new_context(live.table, NOW), digests.values(), 1)
-    live.table.put({**reports.blocked_key(digests["anna"])._asdict(), "blocked": {digests["ben"]}})
+    live.table.put({**blocks.key(digests["anna"])._asdict(), "blocked": {digests["ben"]}})
     for name, role in (("anna", "reported"), ("anna", "reporter"), ("ben", "reported")):
         live.table.put({"pk": "REPORTS", "sk": f"{role}#{name}", role: digests[name], "reason": "spam"})
     file = tmp_path / "anna.jsonl"

@@ -85,8 +85,9 @@ class Memory:
 
     def _write(self, actions: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
         """Write all, unless a condition is false. Return the places of those whose condition is false."""
-        writes = [write for action in actions for write in action.values()]
-        refused = tuple(i for i, write in enumerate(writes) if not is_allowed(write, self.items))
+        parts = [part for action in actions for part in action.items()]
+        refused = tuple(i for i, (_, write) in enumerate(parts) if not is_allowed(write, self.items))
+        writes = [write for verb, write in parts if verb != "ConditionCheck"]
         for write in () if refused else writes:
             key, old = key_of(write), self.items.get(key_of(write))
             if write.keys() == {"Key"}:
