@@ -30,6 +30,7 @@ from chalicelib.api import rates
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict, NotFound
+from chalicelib.settings import Settings
 from chalicelib.views import totals
 from chalicelib.views.schemas import SiteBody, SiteDefinition
 
@@ -89,11 +90,13 @@ class Definition(NamedTuple):
 
     # -- addresses --
 
-    def counts(self, url: str) -> bool:
-        """Return whether a defined site counts an address."""
-        paths = self._field("paths")
+    def counts(self, url: str, settings: Settings) -> bool:
+        """Return whether the views of a page are counted: by the definition, otherwise by HUBBUB_SITES."""
         path = urls.page(url)
-        return self.fields is not None and (not paths or any(_matches(path, pattern) for pattern in paths))
+        if self.fields is None:
+            return settings.allows(urls.host(url), path)
+        paths = self._field("paths")
+        return not paths or any(_matches(path, pattern) for pattern in paths)
 
     def ignores(self, address: str) -> bool:
         """Return whether the views of an address are not counted."""

@@ -203,8 +203,7 @@ def check(
     goal = sites.read_goal(fields["goal"]) if "goal" in fields else ""
     if goal is None:
         return "bad_goal"
-    allowed = settings.allows(urls.host(url), urls.page(url)) if site.fields is None else site.counts(url)
-    if not allowed:
+    if not site.counts(url, settings):
         return "site_not_allowed"
     if time < now - settings.views_window:
         return "too_old"

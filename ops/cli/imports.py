@@ -22,64 +22,87 @@ if TYPE_CHECKING:
 
 
 AGAIN = "repair the file and run this again; nothing counts twice"
+SHOWN = 200  # characters of a malformed line
 MAX_LINE = 65_536  # bytes; a longer line is read as several malformed lines
 
 
-def _site(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+def _sites(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the addresses of sites by their hosts."""
     from chalicelib import urls
 
-    try:
-        url = urls.canonical(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}") from None
-    if url != f"{url.partition(':')[0]}://{url.split('/')[2]}/":
-        raise click.BadParameter("must be a scheme and a host, such as https://www.example.com")
-    return url.removesuffix("/")
+    found = {}
+    for text in texts:
+        try:
+            url = urls.canonical(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}") from None
+        if url != f"{url.partition(':')[0]}://{url.split('/')[2]}/":
+            raise click.BadParameter("must be a scheme and a host, such as https://www.example.com")
+        found[urls.host(url)] = url.removesuffix("/")
+    return found
 
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option(
-    "--site", required=True, callback=_site, help="The site of the log, such as https://www.example.com"
+    "--site",
+    "sites",
+    multiple=True,
+    callback=_sites,
+    help="The site of lines without a host, such as https://www.example.com. Repeat it for a log of several "
+    "sites, to name the scheme of each.",
 )
 @STAGE
 @JSON
 @WAIT
-def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> None:
+def import_log(file: str, sites: dict[str, str], stage: str, as_json: bool, waits: bool) -> None:
     """Import page views from an access log.
 
-    FILE is in Apache's combined format, optionally compressed with gzip; - is stdin. Feeds, assets, errors
-    and crawlers are skipped. Importing a log again counts nothing twice. A day that was imported 29 days ago
-    or earlier is skipped, because its views have expired. Needs read and write access to the stage's table
-    and read access to its secret. Exit code 3: all is written, and the stream has not counted all of it.
+    FILE is in Apache's common, combined or vhost_combined format, nginx' default, Caddy's JSON, CloudFront's
+    standard or ALB's, optionally compressed with gzip; - is stdin. A line that names its host counts for that
+    site. Feeds, assets, errors, crawlers and other sites are skipped. Importing a log again counts nothing
+    twice. A day that was imported 29 days ago or earlier is skipped, because its views have expired. Needs
+    read and write access to the stage's table and read access to its secret. Exit code 3: all is written, and
+    the stream has not counted all of it.
     """
     from rich.console import Console
     from rich.progress import Progress
 
-    from chalicelib import urls
     from chalicelib.dynamo import table
-    from ops.imports.access_log import Skip, derive_client_key, read, wait, write
+    from chalicelib.views import definitions
+    from ops.imports import log_formats
+    from ops.imports.access_log import Log, NoSite, Skip, derive_client_key, read, wait, write
     from ops.stage import load
 
     settings, counted = load(stage), None
-    if not settings.allows(host := urls.host(site)):
-        other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-        hint = f"; {other} is one, and another site" if settings.allows(other) else ""
-        raise click.BadParameter(
-            f"{host} is not a site of the stage (HUBBUB_SITES){hint}", param_hint="--site"
-        )
+    store = table.connect(settings)
+    for host in sites:
+        if definitions.find(store, host).fields is None and not settings.allows(host):
+            other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+            hint = f"; {other} is one, and another site" if settings.allows(other) else ""
+            raise click.BadParameter(
+                f"{host} is not a site of the stage (HUBBUB_SITES){hint}", param_hint="--site"
+            )
     console = Console(stderr=True)
+    log = Log(sites, settings, lambda host: definitions.find(store, host))
     with _explain_errors(file):
         key = derive_client_key(settings)
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-            found = read(_lines(file, progress), site, key)
-            summary = write(table.connect(settings), found, settings, datetime.now(UTC), key)
+            found = read(_lines(file, progress), log, key)
+            try:
+                summary = write(store, found, settings, datetime.now(UTC), key)
+            except NoSite:
+                raise click.UsageError("a line names no host: give the one --site of such lines") from None
             if waits:
                 task = progress.add_task("aggregates", total=len(summary.days))
-                days = sorted(summary.days)
-                counted = wait(table.connect(settings), days, lambda: progress.advance(task))
-    if summary.lines and summary.skipped[Skip.MALFORMED] == summary.lines:
-        raise click.ClickException(f"{file}: no line is in Apache's combined format")
+                counted = wait(store, sorted(summary.days), lambda: progress.advance(task))
+    if not summary.lines:
+        raise click.ClickException(f"{file}: the file is empty")
+    example = _show_line(log.malformed)
+    if summary.skipped[Skip.MALFORMED] == summary.lines:
+        raise click.ClickException(f"{file}: no line is in a known format ({log_formats.NAMES}); {example}")
+    if example:
+        click.echo(f"malformed: {example}", err=True)
     if counted is False:
         click.echo("all views are written; the stream has not counted all of them yet", err=True)
     if already_imported := summary.skipped[Skip.IMPORTED_ALREADY]:
@@ -92,6 +115,11 @@ def import_log(file: str, site: str, stage: str, as_json: bool, waits: bool) -> 
     fields = {"lines": summary.lines, "views": summary.views, "distinct": summary.distinct, "pages": pages}
     skipped = {reason.value: summary.skipped[reason] for reason in Skip}
     _show(fields, skipped, counted, as_json)
+
+
+def _show_line(line: tuple[int, str] | None) -> str:
+    """Return a line of a log with its number, without the characters that a terminal would act on."""
+    return f"line {line[0]:,} is {line[1][:SHOWN]!a}" if line else ""
 
 
 def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> str:

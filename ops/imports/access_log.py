@@ -1,17 +1,18 @@
-"""Import page views from an access log in Apache's combined format.
+"""Import page views from an access log in any of the formats of log_formats.py.
 
-A view is a GET request for a page with status 200 or 304. A URL is a page unless it is an asset (an extension
-in ASSETS) or a feed (an extension in FEEDS, a last path segment such as `/feed`, a parameter such as
-`flav=rss20`). Requests of crawlers, HTTP libraries, test browsers and clients without a User-Agent are not
-views.
+A view is a GET request for a page with status 200 or 304. A URL is a page unless it is an asset (an
+extension in ASSETS) or a feed (an extension in FEEDS, a last path segment such as `/feed`, a parameter such
+as `flav=rss20`). Requests of crawlers, HTTP libraries, test browsers and clients without a User-Agent are not
+views. A log without User-Agents counts them.
 
-The referrer of a line is counted for its site if it is another host.
+The host of a line chooses its site, and that of the command is the site of a line without a host. The
+definition of the site decides the address of a page, its day, and which pages count, as for a posted event.
 
-A log has a resolution of one second, so several requests of one client for one page within a second are one
-view. The app identifies clients differently, so a view that is both in the log and counted by the app counts
-twice. Import only the time before the app counted.
+Most logs have a resolution of one second, so several requests of one client for one page within a second are
+one view. The app identifies clients differently, so a view that is both in the log and counted by the app
+counts twice. Import only the time before the app counted.
 
-**Clients.** A client is an address with a User-Agent on one UTC day of one site. It is stored as a hash whose
+**Clients.** A client is an address with a User-Agent on one day of one site. It is stored as a hash whose
 key is derived from the stage's secret. An address cannot be recovered from the table, a backup or an export
 alone, and two days of a client cannot be linked.
 
@@ -31,9 +32,9 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -45,21 +46,15 @@ from chalicelib.api import auth
 from chalicelib.dynamo.items import Key, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
+from chalicelib.views import definitions, sources
 from chalicelib.views import events as views
-from chalicelib.views import sources
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.events import View
+from ops.imports import log_formats
 from ops.maintenance.audit import read_sums
 from ops.stage import new_context
 from ops.waiting import TIMEOUT, wait_until_counted
 
-LINE = re.compile(
-    r"(?P<address>\S+) \S+ .+? \[(?P<time>[^\]]{20,40})\]"
-    r' "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}) \S+'
-    r' "(?P<referrer>(?:[^"\\]|\\.)*)" "(?P<agent>(?:[^"\\]|\\.)*)"(?: .*)?'  # a line may have further fields
-)
-TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)", re.ASCII)
-MONTHS = {name: i for i, name in enumerate(re.findall("...", "JanFebMarAprMayJunJulAugSepOctNovDec"), 1)}
 ASSETS = frozenset(
     """
     png jpg jpeg jpe gif svg svgz ico cur bmp webp avif apng tif tiff psd eps
@@ -89,6 +84,7 @@ class Skip(StrEnum):
     ASSET = "asset"
     FEED = "feed"
     CRAWLER = "crawler"
+    SITE_NOT_ALLOWED = "site_not_allowed"  # a page that is not counted, or an address that its site ignores
     IMPORTED_ALREADY = "imported_already"  # its views may have expired since
 
 
@@ -102,21 +98,59 @@ class Request(NamedTuple):
     referrer: str = ""
 
 
+class NoSite(Exception):
+    """A line has no host, and the command names no site or several."""
+
+
+@dataclass
+class Log:
+    """A log that is being read. `sites` are the addresses that the command names, by their hosts.
+
+    `find` finds the definition of a host's site. `malformed` is the first malformed line, with its number.
+    """
+
+    sites: Mapping[str, str]
+    settings: Settings
+    find: definitions.Find = definitions.Definition
+    formats: log_formats.Parser = field(default_factory=log_formats.Parser)
+    malformed: tuple[int, str] | None = None
+
+    def base(self, line: log_formats.Line) -> str:
+        """Return the scheme and the host of a line's address. The command decides the scheme of its sites.
+
+        Raises: NoSite, ValueError for a malformed host.
+        """
+        if not line.host:
+            if len(self.sites) != 1:
+                raise NoSite
+            return next(iter(self.sites.values()))
+        scheme = line.scheme if line.scheme in ("http", "https") else "https"
+        base = urls.canonical(f"{scheme}://{line.host}").removesuffix("/")
+        return self.sites.get(urls.host(base), base)
+
+
 # -- read ----------------------------------------------------------------------------------------------
 
 
-def read(lines: Iterable[bytes], site: str, key: bytes) -> Iterator[View | Skip]:
+def read(lines: Iterable[bytes], log: Log, key: bytes) -> Iterator[View | Skip]:
     """Yield a view or a skip reason for each line of a log. `key` hashes the clients, separately per day.
 
-    A byte that is not UTF-8 becomes `\\xff`, as Apache itself writes it.
+    A byte that is not UTF-8 becomes `\\xff`, as Apache itself writes it. A directive of a W3C log is no line.
+
+    Raises: NoSite.
     """
-    for line in lines:
-        found = parse(line.decode("utf-8", "backslashreplace").rstrip("\r\n"), site)
+    for number, line in enumerate(lines, 1):
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").rstrip("\r\n")
+        found = parse(text, log)
         if isinstance(found, Request):
-            identity = f"{urls.host(found.url)} {found.time.date()} {found.address} {found.agent}"
+            host = urls.host(found.url)
+            day, _ = log.find(host).place(found.time)
+            identity = f"{host} {day} {found.address} {found.agent}"
             client = hmac.digest(key, identity.encode(), "sha256").hex()[:24]
             yield View(found.url, found.time, client, found.referrer)
-        else:
+        elif found:
+            if found is Skip.MALFORMED and not log.malformed:
+                log.malformed = (number, text)
             yield found
 
 
@@ -136,51 +170,45 @@ def day_key(host: str, day: str) -> Key:
     return Key(f"IMPORT#{host}", day)
 
 
-def parse(line: str, site: str) -> Request | Skip:
-    """Parse a line of the log of a site (`https://www.example.com`) into a request or a skip reason.
+def parse(text: str, log: Log) -> Request | Skip | None:
+    """Parse a line of a log into a request or a skip reason; None for a directive.
 
     >>> agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-    >>> seen = parse(f'::1 - - [17/May/2015:12:05:03 +0200] "GET /a HTTP/1.1" 200 9 "-" "{agent}"', "http://b")
+    >>> log = Log({"b": "http://b"}, Settings(stage="local"))
+    >>> seen = parse(f'::1 - - [17/May/2015:12:05:03 +0200] "GET /a HTTP/1.1" 200 9 "-" "{agent}"', log)
     >>> seen.url, seen.time.isoformat()
     ('http://b/a', '2015-05-17T10:05:03+00:00')
+
+    Raises: NoSite.
     """
-    fields = LINE.fullmatch(line)
-    moment = fields and _time(fields["time"])
-    if not fields or not moment:
+    try:
+        line = log.formats.parse(text)
+    except ValueError:
         return Skip.MALFORMED
-    method, _, target = fields["request"].partition(" ")
-    if method != "GET":
+    if line is None:
+        return None
+    if line.method != "GET":
         return Skip.NOT_A_GET
-    if fields["status"] not in ("200", "304"):
+    if line.status not in ("200", "304"):
         return Skip.ERROR_OR_REDIRECT
     try:
-        url = _url(re.sub(r" HTTP/\d(\.\d)?$", "", target), site)
+        written, url = _url(line.target, log.base(line))
     except ValueError:
         return Skip.BAD_URL
     if reason := _skip_reason(url):
         return reason
-    if fields["agent"] in ("", "-") or _is_crawler(fields["agent"]):
+    if line.agent in ("", "-") or (line.agent and _is_crawler(line.agent)):
         return Skip.CRAWLER
-    referrer = sources.read_source({"referrer": fields["referrer"].removeprefix("-")}, url)
-    return Request(sources.strip_tracking(url), moment, fields["address"], fields["agent"], referrer)
+    site = log.find(urls.host(url))
+    referrer = sources.read_source({"referrer": (line.referrer or "").removeprefix("-")}, url, site.hosts)
+    url = site.normalize(sources.strip_tracking(url), written)
+    if not site.counts(url, log.settings) or site.ignores(line.address):
+        return Skip.SITE_NOT_ALLOWED
+    return Request(url, line.time, line.address, line.agent or "", referrer)
 
 
-def _time(text: str) -> datetime | None:
-    """Parse `17/May/2015:10:05:03 +0000` in any locale; None for a malformed time."""
-    match = TIME.fullmatch(text)
-    if not match:
-        return None
-    day, year, hour, minute, second, *offset = (int(match[part]) for part in (1, 3, 4, 5, 6, 8, 9))
-    east = timedelta(hours=offset[0], minutes=offset[1]) * (-1 if match[7] == "-" else 1)
-    try:
-        local = datetime(year, MONTHS[match[2]], day, hour, minute, second, tzinfo=timezone(east))
-        return local.astimezone(UTC)
-    except (KeyError, ValueError, OverflowError):
-        return None
-
-
-def _url(target: str, site: str) -> str:
-    """Build the URL of a request target.
+def _url(target: str, site: str) -> tuple[str, str]:
+    """Build the URL of a request target, as it is written and in normal form.
 
     Raises: ValueError for a malformed target, or one of another host.
     """
@@ -189,10 +217,11 @@ def _url(target: str, site: str) -> str:
     target = re.sub(r"\\(?:x([0-9a-fA-F]{2})|(.))", lambda m: f"%{m[1]}" if m[1] else quote(m[2]), target)
     if not re.match("/|https?://", target, re.IGNORECASE):
         raise ValueError("neither a path nor an absolute URL")
-    url = urls.canonical(site + target if target.startswith("/") else target)
+    written = site + target if target.startswith("/") else target
+    url = urls.canonical(written)
     if urls.host(url) != urls.host(site):
         raise ValueError("the URL of another host")
-    return url
+    return written, url
 
 
 def _skip_reason(url: str) -> Skip | None:
@@ -238,7 +267,7 @@ def write(
     days: dict[Key, int | None] = {}  # expiry of the views of a day; None for a skipped day
 
     def expires(view: View) -> int | None:
-        place = day_key(urls.host(view.url), view.time.date().isoformat())
+        place = day_key(urls.host(view.url), view.day)
         if place not in days:
             days[place] = _expires(table, place, now, key)
         return days[place]
@@ -249,16 +278,17 @@ def write(
 
     for group in chunks(found, GROUP):
         new = []
-        for one in group:
-            if isinstance(one, Skip) or expires(one) is None:
-                summary.skipped[one if isinstance(one, Skip) else Skip.IMPORTED_ALREADY] += 1
+        summary.skipped.update(one for one in group if isinstance(one, Skip))
+        for one in views.place_all(table, [one for one in group if isinstance(one, View)]):
+            if expires(one) is None:
+                summary.skipped[Skip.IMPORTED_ALREADY] += 1
                 continue
             summary.views += 1
             digest = hashlib.blake2b("\n".join(views.event_key(one)).encode(), digest_size=16).digest()
             if digest not in seen:
                 seen.add(digest)
                 new.append(one)
-                summary.days.add((one.url, one.time.date().isoformat()))
+                summary.days.add((one.url, one.day))
         summary.lines += len(group)
         summary.distinct += views.write(new_context(table, now, settings), new, expiry=expiry)
     return summary
@@ -291,10 +321,12 @@ def is_counted(table: Table, url: str, day: str) -> bool:
 
     Cost: 1 RCU per 4 KB (about 25 views), and 2.
     """
+    site, first = definitions.find(table, urls.host(url)), date.fromisoformat(day)
+    begin, end = (times.to_sort_key(site.begin(first + number * times.DAY)) for number in (0, 1))
     facts = [
         item
-        for sk in (f"T#{day}", f"VISITOR#{day}#")
-        for item in table.query(f"URL#{url}", (sk, f"{sk}~"), limit=ALL, consistent=True).items
+        for bounds in ((f"T#{begin}", f"T#{end}"), (f"VISITOR#{day}#", f"VISITOR#{day}#~"))
+        for item in table.query(f"URL#{url}", bounds, limit=ALL, consistent=True).items
     ]
     amounts = sums.recount([views.contribution], facts)
     found = table.get_many({key for key, _ in amounts if not key.pk.startswith("SITE#")}, consistent=True)

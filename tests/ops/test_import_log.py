@@ -35,12 +35,20 @@ from ops.aws import template
 from ops.cli import imports
 from ops.cli.main import main
 from ops.imports import access_log
-from ops.imports.access_log import LIFE, Request, Skip, derive_client_key, is_counted, parse, read, wait
+from ops.imports.access_log import LIFE, Log, Request, Skip, derive_client_key, is_counted, wait
 from tests.support.records import scan
 
 LOG = Path(__file__).parents[1] / "data" / "access.log.gz"
 SITE = "https://www.example.com"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+
+def parse(text: str, site: str = SITE) -> Request | Skip | None:
+    return access_log.parse(text, Log({site.partition("://")[2]: site}, Settings(stage="local")))
+
+
+def read(lines: list[bytes], site: str, key: bytes) -> Iterator[View | Skip]:
+    return access_log.read(lines, Log({site.partition("://")[2]: site}, Settings(stage="local")), key)
 
 
 def line(
@@ -131,7 +139,7 @@ NO_VIEWS = [
     ("-", "malformed"),
     (line()[:-1], "malformed"),
     (line()[:60], "malformed"),
-    (line().rpartition(' "')[0], "malformed"),  # the common format has no User-Agent
+    (line().rpartition(' "')[0], "malformed"),  # neither common nor combined
     (line(time="17/Mai/2015:10:05:03 +0000"), "malformed"),
     (line(time="31/Feb/2015:10:05:03 +0000"), "malformed"),
     (line(time="17/May/2015:10:05:60 +0000"), "malformed"),
@@ -210,7 +218,7 @@ def test_a_line_that_is_not_a_view_has_a_skip_reason(odd: str, reason: str) -> N
 
 
 def test_every_reason_for_a_skip_is_tested() -> None:
-    of_days = {Skip.IMPORTED_ALREADY.value}  # below
+    of_days = {Skip.IMPORTED_ALREADY.value, Skip.SITE_NOT_ALLOWED.value}  # below, and in test_log_formats.py
     assert {reason for _, reason in NO_VIEWS} == {reason.value for reason in Skip} - of_days
 
 
@@ -408,7 +416,10 @@ def test_an_unreadable_log_is_a_one_line_error(table: Table, tmp_path: Path) -> 
     assert "Is a directory" in failure(run(str(tmp_path)))
     (tmp_path / "cut.gz").write_bytes(gzip.compress(f"{line()}\n".encode() * 99)[:-20])
     assert "damaged" in failure(run(str(tmp_path / "cut.gz")))
-    assert "no line is in Apache's combined format" in failure(run(log_file(tmp_path, "a", "b")))
+    shown = failure(run(log_file(tmp_path, "a\x1b[31m", "b")))
+    assert "no line is in a known format" in shown
+    assert r"line 1 is 'a\x1b[31m'" in shown
+    assert "the file is empty" in failure(run(log_file(tmp_path)))
 
 
 def test_an_interrupted_import_says_that_it_may_run_again(table: Table, tmp_path: Path) -> None:
@@ -425,7 +436,9 @@ def test_a_malformed_site_is_a_usage_error(table: Table, site: str) -> None:
 
 def test_a_site_without_a_scheme_is_https() -> None:
     context, site = click.Context(click.Command("x")), click.Option(["--site"])
-    assert imports._site(context, site, "Shop.example.com:443") == "https://shop.example.com"
+    assert imports._sites(context, site, ("Shop.example.com:443",)) == {
+        "shop.example.com": "https://shop.example.com"
+    }
 
 
 def test_a_site_that_the_stage_does_not_count_is_a_usage_error(table: Table) -> None:
