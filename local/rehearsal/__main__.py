@@ -284,7 +284,7 @@ def rehearse_interrupts(rehearsal: Rehearsal, is_every_call: bool) -> None:
     "--interrupts",
     "after",
     type=click.Choice(["operations", "calls"]),
-    help="Only interrupt Chalice, after each kind of call (5 minutes) or after each call (20 minutes).",
+    help="Only interrupt Chalice, after each kind of call (2 minutes) or after each call (10 minutes).",
 )
 def main(loses_stream: bool, after: str | None) -> None:
     """Rehearse a deployment on an engine on this machine."""
