@@ -176,7 +176,7 @@ def make_functions_ready_at_once() -> None:
 
 
 def apply_all_table_properties() -> None:
-    """Apply time to live, recovery and the ceiling of a stack's table, which ministack ignores."""
+    """Apply time to live, recovery and the ceilings of a stack's table, which ministack ignores."""
     from ministack.services.cloudformation import provisioners
 
     handler = provisioners._RESOURCE_HANDLERS["AWS::DynamoDB::Table"]
@@ -191,7 +191,13 @@ def apply_all_table_properties() -> None:
             }
         if recovery := properties.get("PointInTimeRecoverySpecification"):
             dynamodb._pitr_settings[made[0]] = recovery["PointInTimeRecoveryEnabled"]
-        dynamodb._tables[made[0]]["OnDemandThroughput"] = properties.get("OnDemandThroughput")
+        parts = [(dynamodb._tables[made[0]], properties)]
+        indexes = {one["IndexName"]: one for one in properties.get("GlobalSecondaryIndexes", ())}
+        there = dynamodb._tables[made[0]].get("GlobalSecondaryIndexes") or ()
+        parts += [(one, indexes[one["IndexName"]]) for one in there if one["IndexName"] in indexes]
+        for part, wanted in parts:  # numbers, as AWS describes them
+            ceiling = wanted.get("OnDemandThroughput") or {}
+            part["OnDemandThroughput"] = {key: int(value) for key, value in ceiling.items()}
         return made
 
     def created(logical_id: str, properties: dict[str, Any], stack: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ops.aws.cloudformation import Template
-from ops.aws.template import Properties, definition
+from ops.aws.template import Properties
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -19,11 +19,17 @@ Live = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """A change set to create; `reason` is shown to the operator."""
+    """A change set to create; `reason` is shown to the operator.
+
+    `releases` is true when the stack lets the table go, which is kept. `is_partial` is true for a change of
+    the stack's own template, which keeps all parameters but the table's name.
+    """
 
     reason: str
     template: Template
     imports: Sequence[Any] = ()
+    releases: bool = False
+    is_partial: bool = False
 
 
 def describe_table(dynamodb: DynamoDBClient, name: str) -> Live | None:
@@ -105,22 +111,21 @@ def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClien
     }
     resources, imports = {}, []
     for name, resource in kept.items():
-        identifier, properties = {}, resource.get("Properties", {})
+        properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::DynamoDB::Table" and live:
-            identifier = {"TableName": live["TableName"]}
-            properties = {key: value for key, value in live.items() if key != "StreamArn"}
+            resources[name], entry = _import_table(live)
+            imports.append(entry)
         elif resource["Type"] == "AWS::SQS::Queue":
             url = find_queue_url(sqs, str(properties["QueueName"]["Fn::Sub"]).replace("${Stage}", stage))
-            identifier = {"QueueUrl": url} if url else {}
-        if identifier:
-            resources[name] = {**resource, "Properties": properties}
-            imports.append(
-                {
-                    "ResourceType": resource["Type"],
-                    "LogicalResourceId": name,
-                    "ResourceIdentifier": identifier,
-                }
-            )
+            if url:
+                resources[name] = resource
+                imports.append(
+                    {
+                        "ResourceType": resource["Type"],
+                        "LogicalResourceId": name,
+                        "ResourceIdentifier": {"QueueUrl": url},
+                    }
+                )
     if not imports:
         return None
     parts = {key: template[key] for key in ("AWSTemplateFormatVersion", "Parameters", "Conditions")}
@@ -135,29 +140,68 @@ def find_queue_url(sqs: SQSClient, name: str) -> str:
         return ""
 
 
-def plan_index_updates(template: Template, live: Live | None, stage: str) -> Iterator[Step]:
-    """Yield the updates to the template. Each creates or deletes at most one index, as DynamoDB requires."""
-    wanted = {one["IndexName"]: one for one in definition(stage).table.get("GlobalSecondaryIndexes", ())}
-    if live:
-        now = {one["IndexName"]: one for one in live.get("GlobalSecondaryIndexes", ())}
-        missing = [name for name in wanted if name not in now]
-        surplus = [name for name in now if name not in wanted]
+def plan_swap(now: Template, live: Live) -> Iterator[Step]:
+    """Yield the change sets after which a stack has another table, whose former table is kept.
+
+    `now` is the stack's own template. CloudFormation renames no table and imports none in place of another.
+    So the stack lets the former table go first: AWS CloudFormation User Guide, "Import AWS resources into a
+    CloudFormation stack", and the attribute DeletionPolicy. Outputs of the table go with it, because an
+    import must not change outputs. The last update to the template adds them again.
+
+    Raises: ClickException for a stack that would delete the table.
+    """
+    rest = copy.deepcopy(now)
+    table = rest["Resources"].pop("Table", None)
+    for name in ("TableName", "StreamArn"):
+        rest.get("Outputs", {}).pop(name, None)
+    if table:
+        if not str(table.get("DeletionPolicy")).startswith("Retain"):
+            raise click.ClickException("the stack would delete its table: its DeletionPolicy is not Retain")
+        yield Step("let the former table go, which is kept", rest, releases=True, is_partial=True)
+    resource, entry = _import_table(live)
+    whole = {**rest, "Resources": {**rest["Resources"], "Table": resource}}
+    yield Step(f"adopt the table {live['TableName']}", whole, [entry], is_partial=True)
+
+
+def _import_table(live: Live) -> tuple[Any, Any]:
+    """Return a table as it is, as a resource of a template and as one to import."""
+    kind = "AWS::DynamoDB::Table"
+    policies = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+    properties = {key: value for key, value in live.items() if key != "StreamArn"}
+    entry = {
+        "ResourceType": kind,
+        "LogicalResourceId": "Table",
+        "ResourceIdentifier": {"TableName": live["TableName"]},
+    }
+    return {"Type": kind, **policies, "Properties": properties}, entry
+
+
+def plan_index_updates(template: Template, before: Live | None, wanted: Properties) -> Iterator[Step]:
+    """Yield the updates to the template. Each creates or deletes at most one index, as DynamoDB requires.
+
+    `before` has the properties of the table that the stack knows.
+    """
+    indexes = {one["IndexName"]: one for one in wanted.get("GlobalSecondaryIndexes", ())}
+    if before:
+        now = {one["IndexName"]: one for one in before.get("GlobalSecondaryIndexes", ())}
+        missing = [name for name in indexes if name not in now]
+        surplus = [name for name in now if name not in indexes]
         for name in (missing + surplus)[:-1]:
-            if name in wanted:
-                now[name] = wanted[name]
+            if name in indexes:
+                now[name] = indexes[name]
             else:
                 del now[name]
-            verb = "create" if name in wanted else "delete"
-            yield Step(f"{verb} index {name}", with_indexes(template, list(now.values()), live))
+            verb = "create" if name in indexes else "delete"
+            yield Step(f"{verb} index {name}", with_indexes(template, list(now.values()), before))
     yield Step("apply the template", template)
 
 
-def with_indexes(template: Template, indexes: list[Any], live: Live) -> Template:
+def with_indexes(template: Template, indexes: list[Any], before: Live) -> Template:
     """Copy a template with other indexes. It declares only key attributes, as DynamoDB requires."""
     found = copy.deepcopy(template)
     table = found["Resources"]["Table"]["Properties"]
     types = {
-        one["AttributeName"]: one for one in (*live["AttributeDefinitions"], *table["AttributeDefinitions"])
+        one["AttributeName"]: one for one in (*before["AttributeDefinitions"], *table["AttributeDefinitions"])
     }
     schemas = (table["KeySchema"], *(index["KeySchema"] for index in indexes))
     names = {key["AttributeName"] for schema in schemas for key in schema}

@@ -23,9 +23,10 @@ from ops.stage import write_atomically
 PATTERN = "dev"
 CONFIG = Path(".chalice") / "config.json"
 FLAT = 4  # the depth at which a function's settings are written on one line
-RECORDED = ("HUBBUB_STREAM_ARN", "HUBBUB_QUEUE", "HUBBUB_QUEUE_URL", "HUBBUB_SIZE")
-"""The variables that provisioning records."""
+RECORDED = ("HUBBUB_TABLE", "HUBBUB_STREAM_ARN", "HUBBUB_QUEUE", "HUBBUB_QUEUE_URL", "HUBBUB_SIZE")
+"""The variables that provisioning and a restore record."""
 PARTITION = re.compile(r"\barn:aws(?:-[a-z]+)*:")
+TABLE = re.compile(r":table/[\w.-]+")
 SOCKET = "HUBBUB_SOCKET"
 """The variable that a deploy records: the address of the WebSocket API, which the page needs."""
 
@@ -119,16 +120,17 @@ def list_functions(root: Path, stage: str) -> list[str]:
     return [name for name in names if features.has_function(name, settings)]
 
 
-def localize_policies(root: Path, stage: str, partition: str) -> None:
-    """Write a stage's policies for a partition: aws, aws-cn (China) or aws-us-gov (GovCloud).
+def localize_policies(root: Path, settings: Settings, partition: str) -> None:
+    """Write a stage's policies for its table and a partition: aws, aws-cn (China) or aws-us-gov (GovCloud).
 
     IAM refuses a policy with an ARN of another partition. `ensure_stage` copies dev's policies, so this must
     be called after it.
     """
     folder = root / ".chalice"
-    for settings in read(root)["stages"][stage].get("lambda_functions", {}).values():
-        path = folder / settings["iam_policy_file"]
-        write_atomically(path, PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8")))
+    for function in read(root)["stages"][settings.stage].get("lambda_functions", {}).values():
+        path = folder / function["iam_policy_file"]
+        text = PARTITION.sub(f"arn:{partition}:", path.read_text(encoding="utf-8"))
+        write_atomically(path, TABLE.sub(f":table/{settings.table}", text))
 
 
 def record_variables(root: Path, stage: str, values: Mapping[str, str]) -> bool:

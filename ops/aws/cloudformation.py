@@ -55,40 +55,57 @@ def find_stack(client: CloudFormationClient, name: str) -> dict[str, Any] | None
 
     A stack whose creation was rolled back has no resources and is deleted first.
 
-    Raises: ClickException for a stack that is being changed or whose rollback failed.
+    Raises: ClickException for a stack that is being changed or whose rollback or deletion failed.
     """
-    try:
-        found: Any = client.describe_stacks(StackName=name)["Stacks"][0]
-    except ClientError as error:
-        if "does not exist" in error.response["Error"]["Message"]:
-            return None
-        raise
-    status = found["StackStatus"]
+    found = _describe(client, name)
+    status = found["StackStatus"] if found else "DELETE_COMPLETE"
     if status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
         return None
-    if status in ("ROLLBACK_COMPLETE", "IMPORT_ROLLBACK_COMPLETE"):
+    is_empty = status == "IMPORT_ROLLBACK_COMPLETE" and not list_resources(client, name)
+    if status == "ROLLBACK_COMPLETE" or is_empty:
         delete(client, name)
         return None
+    if status == "DELETE_FAILED":
+        raise click.ClickException(
+            f"the deletion of the stack {name} failed; delete the stage with make destroy, which keeps its "
+            "data, then run this again"
+        )
     if not status.endswith("_COMPLETE"):
         raise click.ClickException(
             f"the stack {name} is {status}; wait until it is stable or repair it, then run this again"
         )
-    return dict(found)
+    return found
+
+
+def _describe(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
+    """Describe a stack in any state; None if it does not exist."""
+    try:
+        return dict(client.describe_stacks(StackName=name)["Stacks"][0])
+    except ClientError as error:
+        if "does not exist" in error.response["Error"]["Message"]:
+            return None
+        raise
 
 
 def read_outputs(client: CloudFormationClient, name: str) -> dict[str, str]:
-    """Return the outputs of a stack; empty if it does not exist."""
-    outputs = (find_stack(client, name) or {}).get("Outputs", ())
+    """Return the outputs of a stack, also of one whose deletion failed; empty if it does not exist."""
+    outputs = (_describe(client, name) or {}).get("Outputs", ())
     return {one["OutputKey"]: str(one["OutputValue"]) for one in outputs}
 
 
+def read_template(client: CloudFormationClient, name: str) -> Template:
+    """Return the template with which a stack was changed last."""
+    return dict(client.get_template(StackName=name)["TemplateBody"])
+
+
 def list_resources(client: CloudFormationClient, name: str) -> dict[str, str]:
-    """Return the physical id of each resource of a stack."""
+    """Return the physical id of each resource that a stack has."""
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     return {
         one["LogicalResourceId"]: one.get("PhysicalResourceId", "")
         for page in pages
         for one in page["StackResourceSummaries"]
+        if not one["ResourceStatus"].startswith("DELETE_")
     }
 
 
@@ -203,12 +220,7 @@ def _is_executed(client: CloudFormationClient, change_set: ChangeSet) -> bool:
 
 def _stable_status(client: CloudFormationClient, name: str) -> str:
     """Return the status of a stable stack; empty while the stack is changing."""
-    try:
-        status: str = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
-    except ClientError as error:
-        if "does not exist" in error.response["Error"]["Message"]:
-            return "DELETE_COMPLETE"
-        raise
+    status = str((_describe(client, name) or {}).get("StackStatus", "DELETE_COMPLETE"))
     return "" if status.endswith("_IN_PROGRESS") else status
 
 

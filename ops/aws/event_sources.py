@@ -51,7 +51,7 @@ class Drift(NamedTuple):
 
 def expect_mappings(clients: provision.Clients, settings: Settings) -> list[Mapping]:
     """Return the expected mappings of a stage on its current stream and queue."""
-    found = provision.find_resources(clients, settings.stage, has_queue=settings.queue)
+    found = provision.find_resources(clients, settings)
     failures = clients.sqs.get_queue_url(QueueName=f"hubbub-{settings.stage}-stream-failures")["QueueUrl"]
     queue_arn = find_queue_arn(clients.sqs, found.queue_url) if found.queue_url else ""
     return expect_mappings_on(settings, found.stream_arn, queue_arn, find_queue_arn(clients.sqs, failures))

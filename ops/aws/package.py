@@ -41,7 +41,8 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
         if features.has_function(function, settings):
             [event] = whole["Resources"][function.title()]["Properties"]["Events"].values()
             event["Properties"]["FilterCriteria"] = event_sources.filter_criteria(function, settings)
-    whole["Parameters"]["Stage"] |= {"Default": stage, "AllowedPattern": f"^{stage}$"}
+    for name, value in (("Stage", stage), ("TableName", settings.table)):
+        whole["Parameters"][name] |= {"Default": value, "AllowedPattern": f"^{value}$"}
     _settle_queue(whole, settings)
     for function in chalice_config.list_functions(root, stage):
         environment = whole["Resources"][logical_name(function)]["Properties"].setdefault("Environment", {})

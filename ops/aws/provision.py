@@ -4,7 +4,8 @@ Every change is a change set that is shown before it is executed.
 
 Invariant: the table is never replaced and never removed. A table without a stack, as `ops destroy` leaves it,
 is imported with its data as it is, and an update then applies the template. DynamoDB creates or deletes one
-index at a time, so an older table needs one update per missing index.
+index at a time, so an older table needs one update per missing index. The live table is compared with the
+template afterwards, because CloudFormation does not see what a restore has left out.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ops.aws import adopt
+from chalicelib.settings import Settings
+from ops.aws import adopt, live_table
 from ops.aws import cloudformation as stacks
-from ops.aws.cloudformation import ChangeSet
-from ops.aws.template import definition, read_template
+from ops.aws.adopt import Step
+from ops.aws.cloudformation import Change, ChangeSet, Template
+from ops.aws.template import definition, read_template, table_name
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -86,70 +89,90 @@ def provision(
 
     Raises: ClickException for a change that would lose the table, and for one that CloudFormation refuses.
     """
-    client, name, shown = clients.cloudformation, stack_name(stage), 0
-    template = read_template(functions)
-    wanted = definition(stage).table
+    client, name = clients.cloudformation, stack_name(stage)
     if adopt.find_queue_url(clients.sqs, f"hubbub-{stage}-views-dead"):
         parameters = {**parameters, "Queue": "on"}
-    live = adopt.describe_table(clients.dynamodb, str(wanted["TableName"]))
-    if live:
-        adopt.check_keys(live, wanted)
-    steps = list(adopt.plan_index_updates(template, live, stage))
-    if stacks.find_stack(client, name) is None:
-        if first := adopt.plan_import(template, stage, live, clients.sqs):
-            steps.insert(0, first)
-    else:
-        _check_owner(
-            name, str(wanted["TableName"]), "Table" in stacks.list_resources(client, name), bool(live)
-        )
+    parameters = {"TableName": table_name(stage), **parameters, "Stage": stage}
+    steps = _plan(clients, stage, parameters, read_template(functions))
+    shown = 0
     for step in steps:
-        change = stacks.create_change_set(
-            client, name, step.template, {**parameters, "Stage": stage}, step.imports
-        )
+        values = {"TableName": parameters["TableName"]} if step.is_partial else parameters
+        change = stacks.create_change_set(client, name, step.template, values, step.imports)
         if change is None:
             continue
         shown += 1
         try:
-            _refuse_loss(clients.dynamodb, str(wanted["TableName"]), change)
+            if not step.releases:
+                _refuse_loss(clients.dynamodb, parameters["TableName"], change)
         except click.ClickException:
             stacks.discard(client, change)
             raise
         if not approve(change, step.reason):
             stacks.discard(client, change)
-            break
+            return shown
         stacks.execute(client, change)
-    return shown
+    return shown + _set_differences(clients, stage, approve)
 
 
-def find_resources(clients: Clients, stage: str, *, has_queue: bool) -> StageResources:
-    """Return a stage's resources.
+def _plan(clients: Clients, stage: str, parameters: Mapping[str, str], template: Template) -> list[Step]:
+    """Return the change sets that lead from what exists to the template.
+
+    Raises: ClickException for a table with other keys, and for a stack whose table is missing.
+    """
+    client, name, table = clients.cloudformation, stack_name(stage), parameters["TableName"]
+    wanted = definition(stage, parameters).table
+    live = adopt.describe_table(clients.dynamodb, table)
+    if live:
+        adopt.check_keys(live, wanted)
+    if stacks.find_stack(client, name) is None:
+        first = adopt.plan_import(template, stage, live, clients.sqs)
+        return [*([first] if first else ()), *adopt.plan_index_updates(template, live, wanted)]
+    owned = stacks.list_resources(client, name).get("Table")
+    if owned and not live:
+        raise click.ClickException(
+            f"the table {table} of the stack {name} is missing. Restore a backup under the same name, "
+            f"or run make destroy STAGE={stage} and then this again to create an empty table"
+        )
+    now = stacks.read_template(client, name)
+    if owned == table:
+        before = now["Resources"]["Table"]["Properties"]
+        return list(adopt.plan_index_updates(template, before, wanted))
+    swap = adopt.plan_swap(now, live) if live else ()
+    return [*swap, *adopt.plan_index_updates(template, live, wanted)]
+
+
+def _set_differences(clients: Clients, stage: str, approve: Approve) -> int:
+    """Set what the live table lacks after all change sets, and return the number of changes shown: 0 or 1."""
+    found = stacks.find_stack(clients.cloudformation, stack_name(stage)) or {}
+    values = {one["ParameterKey"]: one["ParameterValue"] for one in found.get("Parameters", ())}
+    wanted = definition(stage, values).table
+    live = adopt.describe_table(clients.dynamodb, wanted["TableName"])
+    differences = list(live_table.find_differences(live, wanted)) if live else []
+    if not differences:
+        return 0
+    changes = [Change("Modify", one.name, TABLE, "False", frozenset()) for one in differences]
+    if approve(ChangeSet(wanted["TableName"], "", "UPDATE", tuple(changes)), "set what the table lacks"):
+        for one in differences:
+            live_table.apply_difference(clients.dynamodb, wanted["TableName"], one)
+    return 1
+
+
+def find_resources(clients: Clients, settings: Settings) -> StageResources:
+    """Return the resources of a stage.
 
     The stream is the table's current one. It changes without the stack's knowledge when it is disabled and
     enabled, or when the table is restored.
 
     Raises: ClickException when a resource is missing.
     """
-    wanted = definition(stage)
-    live = adopt.describe_table(clients.dynamodb, str(wanted.table["TableName"]))
-    queue_url = ""
-    if has_queue:
-        queue_url = adopt.find_queue_url(clients.sqs, str(wanted.views_queue["QueueName"]))
-    if not live or not live["StreamArn"] or (has_queue and not queue_url):
+    live = adopt.describe_table(clients.dynamodb, settings.table)
+    queue_url = adopt.find_queue_url(clients.sqs, settings.queue_name) if settings.queue else ""
+    if not live or not live["StreamArn"] or (settings.queue and not queue_url):
         raise click.ClickException(
-            f"{stage} has no table with a stream, or no queue; run make provision STAGE={stage}"
+            f"{settings.stage} has no table with a stream, or no queue; "
+            f"run make provision STAGE={settings.stage}"
         )
     return StageResources(live["StreamArn"], queue_url)
-
-
-def _check_owner(stack: str, table: str, is_owned: bool, is_there: bool) -> None:
-    """Raise ClickException when the existing table is not the stack's, or the stack's table is missing."""
-    if is_there and not is_owned:
-        raise click.ClickException(f"the table {table} exists but does not belong to the stack {stack}")
-    if is_owned and not is_there:
-        raise click.ClickException(
-            f"the table {table} of the stack {stack} is missing. Restore a backup under the same name, "
-            "or delete the stack and run this again to create an empty table"
-        )
 
 
 def _refuse_loss(dynamodb: DynamoDBClient, table: str, change_set: ChangeSet) -> None:

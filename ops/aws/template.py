@@ -1,16 +1,16 @@
 """Read table and queue from `.chalice/resources.yaml`, and create them on engines without CloudFormation.
 
 Invariant: the template is the only definition of the table. CloudFormation creates it on AWS. The local run
-and the tests create it from the template with the functions of this module, without the ceiling of its write
-units.
+and the tests create it from the template with the functions of this module, without a ceiling of write units.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -104,54 +104,69 @@ def logical_name(function: str) -> str:
     return "".join(part.title() for part in function.split("_")).replace("ApiHandler", "APIHandler")
 
 
-def definition(stage: str) -> Definition:
-    """Return the template's resources for a stage, with parameters and conditions resolved."""
+def definition(stage: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Definition:
+    """Return the template's resources for a stage, with parameters and conditions resolved.
+
+    Without `parameters` the table has the stage's name, and no ceiling.
+    """
     template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
     resources, conditions = template["Resources"], template.get("Conditions", {})
-    table = resources["Table"]["Properties"]
-    for part in (table, *table["GlobalSecondaryIndexes"]):
-        del part["OnDemandThroughput"]
+    defaults = {"TableName": table_name(stage), "Size": "full", "MaxWriteUnits": "0"}
+    values = {**defaults, **parameters, "Stage": stage}
     kept = ("Table", "ViewsQueue", "ViewsDeadLetters")
-    return Definition(*(resolve(resources[name]["Properties"], stage, conditions) for name in kept))
+    return Definition(*(resolve(resources[name]["Properties"], values, conditions) for name in kept))
 
 
-def resolve(node: Any, stage: str, conditions: dict[str, Any]) -> Any:
+def table_name(stage: str) -> str:
+    """Return the name of a stage's table, unless the stage has a restored one (HUBBUB_TABLE)."""
+    return f"hubbub-{stage}"
+
+
+def resolve(node: Any, parameters: Mapping[str, str], conditions: Mapping[str, Any]) -> Any:
     """Resolve the intrinsic functions of a template's value.
 
-    Supports the functions that the template uses: `Ref` and `Fn::Sub` of the parameter Stage, `Fn::If`,
-    `Fn::Equals`, `Fn::Not` and `Fn::Or`. `Fn::GetAtt` is not resolved.
+    Supports the functions that the table and the queues use: `Ref` and `Fn::Sub` of parameters, `Condition`,
+    `Fn::If`, `Fn::Equals`, `Fn::Not` and `Fn::Or`. A property whose value is `AWS::NoValue` is left out.
+    `Fn::GetAtt` is not resolved.
 
     Raises: ValueError for any other function.
 
-    >>> resolve({"Fn::Sub": "hubbub-${Stage}"}, "dev", {})
+    >>> resolve({"Fn::Sub": "hubbub-${Stage}"}, {"Stage": "dev"}, {})
     'hubbub-dev'
-    >>> resolve({"Fn::If": ["Protected", True, False]}, "dev", {"Protected": False})
+    >>> resolve({"Fn::If": ["Protected", True, False]}, {}, {"Protected": False})
     False
+    >>> resolve({"Ceiling": {"Ref": "AWS::NoValue"}}, {}, {})
+    {}
     """
     if isinstance(node, list):
-        return [resolve(part, stage, conditions) for part in node]
+        return [resolve(part, parameters, conditions) for part in node]
     if not isinstance(node, dict):
         return node
     match list(node.items()):
-        case [("Ref", "Stage")]:
-            return stage
+        case [("Ref", "AWS::NoValue")]:
+            return None
+        case [("Ref", str(name))] if name in parameters:
+            return parameters[name]
         case [("Fn::Sub", str(text))]:
-            return text.replace("${Stage}", stage)
+            return text.replace("${Stage}", parameters["Stage"])
+        case [("Condition", str(name))]:
+            return resolve(conditions[name], parameters, conditions)
         case [("Fn::If", [name, then, otherwise])]:
-            is_true = resolve(conditions[name], stage, conditions)
-            return resolve(then if is_true else otherwise, stage, conditions)
+            is_true = resolve(conditions[name], parameters, conditions)
+            return resolve(then if is_true else otherwise, parameters, conditions)
         case [("Fn::Equals", parts)]:
-            left, right = resolve(parts, stage, conditions)
-            return left == right
+            left, right = resolve(parts, parameters, conditions)
+            return str(left) == str(right)
         case [("Fn::Not", [part])]:
-            return not resolve(part, stage, conditions)
+            return not resolve(part, parameters, conditions)
         case [("Fn::Or", parts)]:
-            return any(resolve(parts, stage, conditions))
+            return any(resolve(parts, parameters, conditions))
         case [("Fn::GetAtt", _)]:
             return node
         case [(str(name), _)] if name == "Ref" or name.startswith("Fn::"):
             raise ValueError(f"{TEMPLATE.name}: unsupported intrinsic function {node}")
-    return {key: resolve(value, stage, conditions) for key, value in node.items()}
+    resolved = {key: resolve(value, parameters, conditions) for key, value in node.items()}
+    return {key: value for key, value in resolved.items() if value is not None}
 
 
 def table_request(properties: Properties) -> dict[str, Any]:

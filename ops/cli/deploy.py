@@ -158,16 +158,15 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
     cloudformation.delete(clients.cloudformation, provision.stack_name(stage))
     click.echo(f"{provision.stack_name(stage)}: deleted")
     if not delete_data:
-        click.echo(f"{definition(stage).table['TableName']}: kept, with its data")
+        click.echo(f"{settings.table}: kept, with its data")
         return
     wanted = definition(stage)
     queues = [str(one["QueueName"]) for one in (wanted.views_queue, wanted.views_dead_letters)]
-    table = str(wanted.table["TableName"])
-    deploys.delete_data(settings_client(settings), table, queues, settings.secret_parameter)
+    deploys.delete_data(settings_client(settings), settings.table, queues, settings.secret_parameter)
     chalice_config.record_variables(
         ROOT, stage, dict.fromkeys((*chalice_config.RECORDED, chalice_config.SOCKET), "")
     )
-    click.echo(f"{table}: deleted, with its data")
+    click.echo(f"{settings.table}: deleted, with its data")
 
 
 @click.command()
@@ -182,7 +181,7 @@ def package(stage: str, output: Path) -> None:
     partition = packages.find_partition()
     read_variables(stage)  # raises for an unknown stage: a typing error changes nothing
     chalice_config.ensure_stage(ROOT, stage)
-    chalice_config.localize_policies(ROOT, stage, partition)
+    chalice_config.localize_policies(ROOT, chalice_config.read_settings(ROOT, stage), partition)
     packages.package(ROOT, stage, output)
     click.echo(f"{output}: wrote sam.yaml and deployment.zip")
 
@@ -260,7 +259,7 @@ def _prepared(
     client = settings_client(settings)
     clients = Clients(client("cloudformation"), client("dynamodb"), client("sqs"))
     if makes:
-        chalice_config.localize_policies(ROOT, stage, clients.cloudformation.meta.partition)
+        chalice_config.localize_policies(ROOT, settings, clients.cloudformation.meta.partition)
     return settings, clients
 
 
@@ -278,6 +277,7 @@ def _provision(
     parameters = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     if len(parameters) != len(pairs):
         raise click.BadParameter("--parameter: must be NAME=VALUE, with each name once")
+    parameters["TableName"] = settings.table
     if settings.queue:
         parameters["Queue"] = "on"
 
@@ -300,7 +300,7 @@ def _provision(
         click.echo(f"{work.stack_name(stage)}: no changes")
     if dry_run:
         return settings
-    found = work.find_resources(clients, stage, has_queue=settings.queue)
+    found = work.find_resources(clients, settings)
     size = cloudformation.read_outputs(clients.cloudformation, work.stack_name(stage))["Size"]
     variables = {"HUBBUB_STREAM_ARN": found.stream_arn, "HUBBUB_QUEUE_URL": found.queue_url}
     if chalice_config.record_variables(ROOT, stage, variables | {"HUBBUB_SIZE": size}):

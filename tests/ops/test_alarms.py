@@ -115,6 +115,7 @@ def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(account: E
         TemplateBody=json.dumps(read_template(functions)),
         Parameters=[
             {"ParameterKey": "Stage", "ParameterValue": "watched"},
+            {"ParameterKey": "TableName", "ParameterValue": "hubbub-watched"},
             {"ParameterKey": "AlarmEmail", "ParameterValue": "operator@example.org"},
             {"ParameterKey": "Size", "ParameterValue": "full"},
             {"ParameterKey": "Queue", "ParameterValue": "on"},

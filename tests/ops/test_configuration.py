@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from chalicelib.settings import Settings
 from local.engines.engine import ROOT
 from ops.aws import chalice_config
 
@@ -52,7 +53,7 @@ def test_policies_are_written_for_the_partition_that_is_deployed_to(
     chalice_config.record_variables(project, stage, {"HUBBUB_QUEUE": "on"})
     for before in ("aws-cn", partition, partition):  # from another partition, and again
         chalice_config.ensure_stage(project, stage)
-        chalice_config.localize_policies(project, stage, before)
+        chalice_config.localize_policies(project, Settings(stage=stage, table=f"hubbub-{stage}"), before)
     functions = chalice_config.read(project)["stages"][stage]["lambda_functions"]
     dev = chalice_config.read(project)["stages"]["dev"]["lambda_functions"]
     for name, settings in functions.items():
@@ -60,6 +61,21 @@ def test_policies_are_written_for_the_partition_that_is_deployed_to(
         assert set(re.findall(r"arn:([^:]*):", text)) == {partition}
         pattern = (ROOT / ".chalice" / dev[name]["iam_policy_file"]).read_text()
         assert text == chalice_config.rename_stage(pattern, stage).replace("arn:aws:", f"arn:{partition}:")
+
+
+def test_policies_are_written_for_the_restored_table_of_a_stage(project: Path) -> None:
+    chalice_config.ensure_stage(project, "prod")
+    settings = Settings(stage="prod", table="hubbub-prod-20261125t120000")
+    for _ in range(2):
+        chalice_config.localize_policies(project, settings, "aws")
+    found = {
+        name
+        for path in (project / ".chalice").glob("policy-*-prod.json")
+        for name in re.findall(r":table/([^/\"]+)", path.read_text())
+    }
+    assert found == {settings.table}
+    dev = (project / ".chalice" / "policy-apply.json").read_text()
+    assert set(re.findall(r":table/([^/\"]+)", dev)) == {"hubbub-dev"}
 
 
 def test_no_arn_is_written_for_one_partition_elsewhere() -> None:

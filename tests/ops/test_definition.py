@@ -90,9 +90,9 @@ def test_a_message_of_the_queue_is_hidden_kept_and_given_up_as_documented() -> N
 
 def test_an_intrinsic_the_reader_does_not_know_is_refused() -> None:
     with pytest.raises(ValueError, match="Fn::Join"):
-        resolve({"Name": {"Fn::Join": ["-", ["a", "b"]]}}, "dev", {})
+        resolve({"Name": {"Fn::Join": ["-", ["a", "b"]]}}, {}, {})
     with pytest.raises(ValueError, match="Region"):
-        resolve({"Ref": "AWS::Region"}, "dev", {})
+        resolve({"Ref": "AWS::Region"}, {"Stage": "dev"}, {})
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:

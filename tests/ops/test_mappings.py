@@ -43,7 +43,10 @@ def stage(cloud: Engine, clients: Clients) -> str:
 
 
 def expect_mappings(clients: Clients, stage: str) -> list[Mapping]:
-    return event_sources.expect_mappings(clients, Settings(stage=stage, queue=True))
+    return event_sources.expect_mappings(
+        clients,
+        Settings(stage=stage, table=f"hubbub-{stage}", queue=True, queue_name=f"hubbub-{stage}-views"),
+    )
 
 
 def deploy(cloud: Engine, wanted: list[Mapping]) -> None:

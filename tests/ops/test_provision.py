@@ -55,6 +55,11 @@ class Shown(list[tuple[str, str, dict[str, str]]]):
         return True
 
 
+def settings_of(stage: str, *, queue: bool = False) -> Settings:
+    table, views = f"hubbub-{stage}", f"hubbub-{stage}-views"
+    return Settings(stage=stage, table=table, queue=queue, queue_name=views)
+
+
 def run(clients: Clients, stage: str) -> Shown:
     shown = Shown()
     assert provision(clients, stage, {}, shown) == len(shown)
@@ -81,7 +86,10 @@ def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
 def put_together(clients: Clients, stage: str, template: dict[str, Any], **parameters: str) -> None:
     """Create a stack from a template, as an older version of the command did."""
     change = cloudformation.create_change_set(
-        clients.cloudformation, provisioning.stack_name(stage), template, {"Stage": stage, **parameters}
+        clients.cloudformation,
+        provisioning.stack_name(stage),
+        template,
+        {"Stage": stage, "TableName": f"hubbub-{stage}", **parameters},
     )
     assert change
     cloudformation.execute(clients.cloudformation, change)
@@ -108,7 +116,7 @@ def agrees_with_the_template(clients: Clients, stage: str) -> None:
     assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
     backups = clients.dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
     assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
-    assert find_resources(clients, stage, has_queue=False).stream_arn == made["LatestStreamArn"]
+    assert find_resources(clients, settings_of(stage)).stream_arn == made["LatestStreamArn"]
 
 
 def test_a_small_stage_without_a_queue_has_nothing_that_costs_at_rest(clients: Clients, stage: str) -> None:
@@ -308,6 +316,131 @@ def test_a_stack_that_has_lost_its_table_is_not_touched(clients: Clients, stage:
         run(clients, stage)
 
 
+def lose_by_a_restore(clients: Clients, stage: str) -> None:
+    """Replace the table by a restored one of the same name, which lacks what a restore does not include."""
+    table = f"hubbub-{stage}"
+    backup = clients.dynamodb.create_backup(TableName=table, BackupName="before")["BackupDetails"]
+    clients.dynamodb.update_table(TableName=table, DeletionProtectionEnabled=False)
+    clients.dynamodb.delete_table(TableName=table)
+    clients.dynamodb.restore_table_from_backup(TargetTableName=table, BackupArn=backup["BackupArn"])
+    clients.dynamodb.update_time_to_live(
+        TableName=table, TimeToLiveSpecification={"Enabled": False, "AttributeName": "ttl"}
+    )
+    clients.dynamodb.update_continuous_backups(
+        TableName=table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": False}
+    )
+    restored: Any = clients.dynamodb.describe_table(TableName=table)["Table"]
+    assert not {"StreamSpecification", "OnDemandThroughput"} & {key for key, it in restored.items() if it}
+
+
+def test_a_restored_table_gets_what_the_restore_has_left_out(clients: Clients, stage: str) -> None:
+    """Source: DynamoDB API Reference, RestoreTableFromBackup, what must be set up manually."""
+    run(clients, stage)
+    put(clients, stage)
+    lose_by_a_restore(clients, stage)
+    declined = provision(clients, stage, {}, lambda *_: False)
+    assert (declined, "LatestStreamArn" in table_of(clients, stage)) == (1, False)
+    [(kind, why, changes)] = run(clients, stage)
+    assert (kind, why) == ("UPDATE", "set what the table lacks")
+    assert {"StreamSpecification", "TimeToLiveSpecification", "DeletionProtectionEnabled"} < set(changes)
+    assert {"PointInTimeRecoverySpecification", "OnDemandThroughput"} < set(changes)
+    agrees_with_the_template(clients, stage)
+    made = table_of(clients, stage)
+    for part in (made, *made["GlobalSecondaryIndexes"]):
+        assert part["OnDemandThroughput"]["MaxWriteRequestUnits"] == 200
+    assert holds_its_item(clients, stage)
+    assert run(clients, stage) == []
+
+
+@pytest.mark.parametrize("index", ["gsi1", "gsi2"])
+def test_an_index_that_somebody_has_deleted_is_made_again(clients: Clients, stage: str, index: str) -> None:
+    run(clients, stage)
+    put(clients, stage)
+    deletion: Any = [{"Delete": {"IndexName": index}}]
+    clients.dynamodb.update_table(TableName=f"hubbub-{stage}", GlobalSecondaryIndexUpdates=deletion)
+    [(_, _, changes)] = run(clients, stage)
+    assert set(changes) == {f"index {index}"}
+    agrees_with_the_template(clients, stage)
+    assert holds_its_item(clients, stage)
+
+
+def test_a_stream_of_another_view_type_is_begun_again(clients: Clients, stage: str) -> None:
+    run(clients, stage)
+    for specification in (
+        {"StreamEnabled": False},
+        {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"},
+    ):
+        clients.dynamodb.update_table(TableName=f"hubbub-{stage}", StreamSpecification=specification)  # type: ignore[arg-type]
+    assert len(run(clients, stage)) == 1
+    assert table_of(clients, stage)["StreamSpecification"]["StreamViewType"] == "NEW_AND_OLD_IMAGES"
+
+
+def test_a_ceiling_that_somebody_has_changed_is_set_again(clients: Clients, stage: str) -> None:
+    provision(clients, stage, {"MaxWriteUnits": "500"}, Shown())
+    clients.dynamodb.update_table(
+        TableName=f"hubbub-{stage}", OnDemandThroughput={"MaxWriteRequestUnits": 90}
+    )
+    assert [set(changes) for _, _, changes in run(clients, stage)] == [{"OnDemandThroughput"}]
+    assert table_of(clients, stage)["OnDemandThroughput"]["MaxWriteRequestUnits"] == 500
+
+
+def test_a_stage_moves_to_another_table_and_the_former_is_kept(clients: Clients, stage: str) -> None:
+    """CloudFormation can only let one table go and import another: AWS CloudFormation User Guide, import."""
+    run(clients, stage)
+    put(clients, stage)
+    restored = f"hubbub-{stage}-restored"
+    clients.dynamodb.restore_table_to_point_in_time(
+        SourceTableName=f"hubbub-{stage}", TargetTableName=restored, UseLatestRestorableTime=True
+    )
+    clients.dynamodb.delete_item(TableName=f"hubbub-{stage}", Key={"pk": {"S": "a"}, "sk": {"S": "b"}})
+    shown = Shown()
+    provision(clients, stage, {"TableName": restored}, shown)
+    assert [kind for kind, _, _ in shown][:3] == ["UPDATE", "IMPORT", "UPDATE"]
+    assert (shown[0][2]["Table"], shown[1][2]) == ("Remove", {"Table": "Import"})
+    owned = cloudformation.list_resources(clients.cloudformation, provisioning.stack_name(stage))
+    assert owned["Table"] == restored
+    assert clients.dynamodb.scan(TableName=restored)["Count"] == 1
+    assert not holds_its_item(clients, stage)
+    settings = settings_of(stage)._replace(table=restored)
+    assert f":table/{restored}/stream/" in find_resources(clients, settings).stream_arn
+    again = Shown()
+    assert provision(clients, stage, {"TableName": restored}, again) == 0
+    outputs = cloudformation.read_outputs(clients.cloudformation, provisioning.stack_name(stage))
+    assert outputs["TableName"] == restored
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_a_move_that_broke_off_after_any_change_set_is_completed(
+    clients: Clients, stage: str, done: int
+) -> None:
+    run(clients, stage)
+    restored = f"hubbub-{stage}-restored"
+    clients.dynamodb.restore_table_to_point_in_time(
+        SourceTableName=f"hubbub-{stage}", TargetTableName=restored, UseLatestRestorableTime=True
+    )
+    shown: list[str] = []
+
+    def approve(change: ChangeSet, why: str) -> bool:
+        shown.append(why)
+        return len(shown) <= done
+
+    provision(clients, stage, {"TableName": restored}, approve)
+    provision(clients, stage, {"TableName": restored, "MaxWriteUnits": "77"}, lambda *_: True)
+    owned = cloudformation.list_resources(clients.cloudformation, provisioning.stack_name(stage))
+    assert owned["Table"] == restored
+    found: Any = clients.dynamodb.describe_table(TableName=restored)["Table"]
+    assert found["DeletionProtectionEnabled"]
+    assert found["OnDemandThroughput"]["MaxWriteRequestUnits"] == 77
+    assert table_of(clients, stage)["DeletionProtectionEnabled"]
+
+
+def test_a_table_that_does_not_exist_is_not_moved_to(clients: Clients, stage: str) -> None:
+    run(clients, stage)
+    with pytest.raises(click.ClickException, match=r"table hubbub-other of the stack .* is missing"):
+        provision(clients, stage, {"TableName": "hubbub-other"}, Shown())
+    assert len(resources_of(clients, stage)) > 1
+
+
 def test_a_failure_names_the_resource_and_the_reason(clients: Clients, stage: str) -> None:
     properties = {"Type": "SecureString", "Value": "a"}  # CloudFormation cannot make one
     template = {"Resources": {"Wrong": {"Type": "AWS::SSM::Parameter", "Properties": properties}}}
@@ -353,7 +486,7 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     assert "Table                   AWS::DynamoDB::Table" in first.output
     config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
     mine, dev = config["stages"][stage], config["stages"]["dev"]
-    found = find_resources(clients, stage, has_queue=True)
+    found = find_resources(clients, settings_of(stage, queue=True))
     recorded = {"HUBBUB_QUEUE": "on", "HUBBUB_QUEUE_URL": found.queue_url}
     recorded |= {"HUBBUB_STREAM_ARN": found.stream_arn, "HUBBUB_SIZE": "small"}
     assert recorded.items() <= mine["environment_variables"].items()
