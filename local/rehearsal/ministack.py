@@ -231,6 +231,39 @@ def create_budgets() -> None:
     provisioners._RESOURCE_HANDLERS["AWS::Budgets::Budget"] = handlers
 
 
+def report_removals_by_condition() -> None:
+    """Report a resource whose condition becomes false as removed. ministack removes it unreported."""
+    from ministack.services.cloudformation import changesets
+
+    resolve_all = changesets._resolve_props_for_diff
+
+    def resolve(template: dict[str, Any], params: dict[str, Any], *names: str) -> dict[str, Any]:
+        resolved: dict[str, Any] = resolve_all(template, params, *names)
+        holds = changesets._evaluate_conditions(template, params) if template else {}
+        for name, resource in list(resolved.get("Resources", {}).items()):
+            if not holds.get(resource.get("Condition"), True):
+                del resolved["Resources"][name]
+        return resolved
+
+    changesets._resolve_props_for_diff = resolve
+
+
+def keep_associated_web_acls() -> None:
+    """Fail the deletion of a web ACL that is still associated: AWS WAF API Reference, DeleteWebACL."""
+    from ministack.services import waf
+    from ministack.services.cloudformation import provisioners
+
+    handler = provisioners._RESOURCE_HANDLERS["AWS::WAFv2::WebACL"]
+    delete = handler["delete"]
+
+    def guarded(id: str, properties: dict[str, Any]) -> None:
+        if any(f"/{id.split('|')[1]}" in arn for arn in waf._associations.values()):
+            raise ValueError("WAFAssociatedItemException: the web ACL is associated with a resource")
+        delete(id, properties)
+
+    handler["delete"] = guarded
+
+
 # -- running -------------------------------------------------------------------------------------------
 
 
@@ -258,6 +291,8 @@ def main() -> None:
     refuse_other_sites()
     import_rest_apis()
     create_budgets()
+    report_removals_by_condition()
+    keep_associated_web_acls()
     if os.environ.get(FUNCTIONS):
         route_socket_posts_to_the_engine()
         make_functions_ready_at_once()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
+import click
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
 
-from local.engines.engine import Engine
+from local.engines.engine import ROOT, Engine
 from ops.aws import cloudformation, firewall, provision
 from ops.aws.provision import Clients
+from ops.cli.main import main
 
 
 @pytest.fixture
@@ -58,6 +65,33 @@ def test_a_stage_limits_addresses_unless_that_is_switched_off(
     assert firewall.find_acl(clients.cloudformation, provision.stack_name(stage)) == ""
     arrange(clients, wafv2, stage)
     assert firewall.find_acl(clients.cloudformation, provision.stack_name(stage)) == "", "it keeps its value"
+
+
+def test_a_stage_with_an_associated_web_acl_is_deleted_also_after_a_failed_deletion(
+    cloud: Engine, clients: Clients, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
+    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
+    environment = {"HUBBUB_ENDPOINT": cloud.endpoint, "HUBBUB_TABLE": f"hubbub-{stage}", "HUBBUB_QUEUE": ""}
+    wafv2, name = cloud.client("wafv2"), provision.stack_name(stage)
+
+    def run(*arguments: str) -> Result:
+        with mock.patch.dict(os.environ, environment):
+            return CliRunner().invoke(main, [*arguments, "--stage", stage, "--yes"])
+
+    for fails in (False, True):
+        done = run("provision", "--parameter", "Size=full")
+        assert done.exit_code == 0, done.output
+        acl = firewall.find_acl(clients.cloudformation, name)
+        firewall.attach(wafv2, acl, firewall.stage_arn(wafv2, "abc123", "api"))
+        if fails:  # as with `aws cloudformation delete-stack`
+            with pytest.raises(click.ClickException, match="DELETE_FAILED"):
+                cloudformation.delete(clients.cloudformation, name)
+            assert "make destroy" in run("provision").output
+        done = run("destroy")
+        assert done.exit_code == 0, done.output
+        assert cloudformation.find_stack(clients.cloudformation, name) is None
+        assert not limits(wafv2, firewall.stage_arn(wafv2, "abc123", "api"))
 
 
 class Waf:

@@ -273,7 +273,7 @@ def test_a_change_set_that_would_lose_the_table_is_discarded_unseen(
 
     def propose(client: Any, name: str, template: Any, *rest: Any) -> ChangeSet | None:
         template = copy.deepcopy(template)
-        template["Resources"]["ViewsQueue"]["Properties"]["VisibilityTimeout"] = 200
+        template["Resources"]["StreamFailures"]["Properties"]["MessageRetentionPeriod"] = 86_400
         made = real(client, name, template, *rest)
         assert made
         return ChangeSet(made.stack, made.id, made.kind, (change, *made.changes))
