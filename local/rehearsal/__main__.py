@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from local.engines import EngineUnavailable
 from local.engines.engine import REGION, ROOT, Engine
 from local.rehearsal import interrupts, walk
 from local.rehearsal.account import start
+from ops.waiting import wait_until
 
 STAGE = "dev"
 SMALL = "views"  # a stage with this feature alone
@@ -264,6 +266,50 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
+def rehearse_restore(rehearsal: Rehearsal) -> None:
+    """Restore the table while a view is in the stream. The stage moves to the restored table and counts it.
+
+    The engine restores the present data, whatever the time.
+    """
+    from ops.aws import deploy
+    from ops.aws.restore import target_name
+
+    rehearsal.ops("deploy", "--stage", STAGE, "--yes", shows=False)
+    urls = deploy.find_urls(rehearsal.root, STAGE, rehearsal.engine.endpoint)
+    stage = walk.Stage(*urls, SITE, "", rehearsal.token("admin-1", "--scope", "admin"))
+    before = inventory(rehearsal)
+    stop_counting(rehearsal)
+    stage.call("POST", "/views", stage.view("live", "in-flight"))
+    check(stage.views("live") == 0, "a view is in the stream and not counted")
+    moment = datetime.now(UTC)
+    command = ("restore", "--stage", STAGE, "--to", moment.isoformat(), "--yes", "--settle", "1")
+    rehearsal.ops(*command)
+    check(stage.views("live") == 1, "the repair has counted it")
+    check(inventory(rehearsal) == {**before, "tables": 2}, "only a table has been added")
+    dynamodb, restored = rehearsal.client("dynamodb"), target_name(STAGE, moment)
+    [mapping] = rehearsal.client("lambda").list_event_source_mappings(FunctionName=f"hubbub-{STAGE}-apply")[
+        "EventSourceMappings"
+    ]
+    check(f":table/{restored}/stream/" in mapping["EventSourceArn"], "its stream is counted")
+    stage.call("POST", "/views", stage.view("live", "later"))
+    wait_until(lambda: stage.views("live") == 2, "a later view is counted", walk.PATIENCE)
+    former = dynamodb.scan(TableName=f"hubbub-{STAGE}", Select="COUNT")["Count"]
+    rehearsal.ops(*command, shows=False)
+    check(inventory(rehearsal) == {**before, "tables": 2}, "the same restore again changes nothing")
+    check(dynamodb.scan(TableName=f"hubbub-{STAGE}", Select="COUNT")["Count"] == former, "the former is kept")
+    rehearsal.ops("destroy", "--stage", STAGE, "--yes", "--delete-data")
+    dynamodb.delete_table(TableName=f"hubbub-{STAGE}")
+    check(not any(inventory(rehearsal).values()), "nothing is left")
+
+
+def stop_counting(rehearsal: Rehearsal) -> None:
+    """Disable the mapping of `apply`."""
+    functions = rehearsal.client("lambda")
+    found = functions.list_event_source_mappings(FunctionName=f"hubbub-{STAGE}-apply")
+    [mapping] = found["EventSourceMappings"]
+    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+
+
 def rehearse_interrupts(rehearsal: Rehearsal, is_every_call: bool) -> None:
     """Interrupt Chalice after its calls. The next command completes its work, from any directory."""
     rehearsal.ops("provision", "--stage", STAGE, "--yes", "--queue", shows=False)
@@ -284,15 +330,18 @@ def rehearse_interrupts(rehearsal: Rehearsal, is_every_call: bool) -> None:
     "--interrupts",
     "after",
     type=click.Choice(["operations", "calls"]),
-    help="Only interrupt Chalice, after each kind of call (2 minutes) or after each call (10 minutes).",
+    help="Only interrupt Chalice, after each kind of call (2 minutes) or after each call (20 minutes).",
 )
-def main(loses_stream: bool, after: str | None) -> None:
+@click.option("--restores", is_flag=True, help="Only restore the table of a stage.")
+def main(loses_stream: bool, after: str | None, restores: bool) -> None:
     """Rehearse a deployment on an engine on this machine."""
     started = time.monotonic()
     try:
         with prepare() as rehearsal:
             if after:
                 rehearse_interrupts(rehearsal, after == "calls")
+            elif restores:
+                rehearse_restore(rehearsal)
             else:
                 rehearse(rehearsal, loses_stream)
     except (RehearsalFailed, EngineUnavailable, AssertionError, OSError, ValueError) as error:

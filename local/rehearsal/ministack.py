@@ -209,6 +209,24 @@ def apply_all_table_properties() -> None:
     handler |= {"create": created, "update": updated}
 
 
+def date_recovery_from_the_table() -> None:
+    """Let a table be restored to any time since its creation. ministack says: to the present second alone.
+
+    A restored table has the present data. AWS keeps every second of 35 days.
+    """
+    describe = dynamodb._describe_continuous_backups
+
+    def dated(data: dict[str, Any]) -> Response:
+        status, headers, body = describe(data)
+        found = json.loads(body)
+        recovery = found.get("ContinuousBackupsDescription", {}).get("PointInTimeRecoveryDescription", {})
+        if "EarliestRestorableDateTime" in recovery:
+            recovery["EarliestRestorableDateTime"] = dynamodb._tables[data["TableName"]]["CreationDateTime"]
+        return status, headers, json.dumps(found).encode()
+
+    dynamodb._describe_continuous_backups = dated
+
+
 def create_budgets() -> None:
     """Create the budget of a stack. ministack has budgets, but its CloudFormation does not know them."""
     from ministack.services import budgets
@@ -297,6 +315,7 @@ def main() -> None:
         route_socket_posts_to_the_engine()
         make_functions_ready_at_once()
         apply_all_table_properties()
+        date_recovery_from_the_table()
     stop_at_end_of_input()
     config = Config()
     config.bind = [f"fd://{sys.argv[1]}"]  # a listening socket that the parent has opened

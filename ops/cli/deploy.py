@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops.cli.options import YES
+from ops.cli.options import SETTLE, YES
 
 if TYPE_CHECKING:
     from chalicelib.settings import Settings
@@ -54,13 +56,18 @@ def provision(
 @QUEUE
 def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None) -> None:
     """Provision a stage, deploy it with Chalice, configure its event sources and test it."""
+    settings, clients = _prepared(stage, makes=True, yes=yes, queue=queue)
+    _deploy(settings, clients, pairs, yes)
+
+
+def _deploy(settings: Settings, clients: Clients, pairs: Sequence[str], yes: bool) -> None:
+    """Provision, deploy, configure and test a stage."""
     from ops.aws import bundle, chalice_config, cloudformation, event_sources, firewall, record
     from ops.aws import deploy as deploys
     from ops.aws import provision as work
     from ops.stage import ROOT
 
-    settings, clients = _prepared(stage, makes=True, yes=yes, queue=queue)
-    functions = settings_client(settings)("lambda")
+    stage, functions = settings.stage, settings_client(settings)("lambda")
     if warning := deploys.check_concurrency(functions):
         click.echo(f"WARNING: {warning}", err=True)
     settings = _provision(settings, clients, pairs, yes, False)
@@ -106,6 +113,61 @@ def rollback(stage: str, revision: str, yes: bool) -> None:
     if not yes:
         click.confirm(f"Deploy {revision} to {stage}?", abort=True)
     work.roll_back(ROOT, stage, revision)
+
+
+def _moment(ctx: click.Context, parameter: click.Parameter, text: str) -> datetime:
+    with contextlib.suppress(ValueError):
+        moment = datetime.fromisoformat(text).replace(microsecond=0)
+        if moment.tzinfo:
+            return moment
+    raise click.BadParameter(f"{text!r} is not a time with its zone, such as 2026-11-25T12:00:00Z")
+
+
+@click.command()
+@STAGE
+@click.option(
+    "--to",
+    "moment",
+    required=True,
+    metavar="TIME",
+    callback=_moment,
+    help="The time, such as 2026-11-25T12:00:00Z.",
+)
+@YES
+@SETTLE
+def restore(stage: str, moment: datetime, yes: bool, settle: float) -> None:
+    """Restore a stage's table to a time of the last 35 days, and move the stage to the restored table.
+
+    DynamoDB restores into a new table, which takes up to some hours. Then the stage is deployed with it, and
+    its sums are repaired, because changes that were in the stream at that time are not counted. The former
+    table is kept with all later writes. Safe to interrupt and run again. Exit code 1: a step failed.
+    """
+    from ops.aws import chalice_config
+    from ops.aws import restore as work
+    from ops.cli.maintenance import recount
+    from ops.stage import ROOT, read_variables
+
+    if stage != "local":
+        read_variables(stage)  # raises for an unknown stage
+    settings, clients = _prepared(stage, makes=True)
+    former, target = settings.table, work.target_name(stage, moment)
+    if former != target:
+        work.check_moment(clients.dynamodb, former, moment)
+        if not yes:
+            click.confirm(
+                f"Restore {former} as {target}, and move {stage} to it? {stage} loses later writes, which "
+                f"{former} keeps.",
+                abort=True,
+            )
+        click.echo(f"{target}: restoring, which may take hours")
+        work.restore(clients.dynamodb, former, target, moment)
+        chalice_config.record_variables(ROOT, stage, {"HUBBUB_TABLE": target})
+        os.environ["HUBBUB_TABLE"] = target
+        settings = settings._replace(table=target)
+        chalice_config.localize_policies(ROOT, settings, clients.cloudformation.meta.partition)
+        click.echo(f"{stage}: recorded its table in .chalice/config.json; {former} is kept")
+    _deploy(settings, clients, (), True)
+    recount(stage, settle, as_json=False, repairs=True)
 
 
 @click.command()
@@ -356,4 +418,4 @@ def _smoke(settings: Settings, urls: Any) -> None:
     click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}".rstrip())
 
 
-COMMANDS = (provision, deploy, rollback, smoke, destroy, package, bundle, lock)
+COMMANDS = (provision, deploy, restore, rollback, smoke, destroy, package, bundle, lock)

@@ -44,6 +44,7 @@ GROUPS = {
         "deploy": "hubbub deploy --stage prod",
         "package": "hubbub package --stage prod out",
         "smoke": "hubbub smoke --stage prod",
+        "restore": "hubbub restore --stage prod --to 2026-11-25T12:00:00Z",
         "rollback": "hubbub rollback --to HEAD~1 --stage prod",
         "destroy": "hubbub destroy --stage prod",
     },

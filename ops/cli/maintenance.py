@@ -31,7 +31,7 @@ def audit(stage: str, settle: float, repairs: bool, as_json: bool) -> None:
     Safe while the stage serves traffic. Exit code 1: an aggregate has drifted and was not corrected, or it
     changed during every pass and could not be checked.
     """
-    _recount(stage, settle, as_json, repairs=repairs)
+    recount(stage, settle, as_json=as_json, repairs=repairs)
 
 
 @click.command()
@@ -44,10 +44,10 @@ def repair(stage: str, settle: float, as_json: bool) -> None:
     Safe while the stage serves traffic, and safe to interrupt and run again. Exit code 1: an aggregate
     changed during every pass and was not corrected.
     """
-    _recount(stage, settle, as_json, repairs=True)
+    recount(stage, settle, as_json=as_json, repairs=True)
 
 
-def _recount(stage: str, settle: float, as_json: bool, *, repairs: bool) -> None:
+def recount(stage: str, settle: float, *, as_json: bool, repairs: bool) -> None:
     """Find drift, optionally correct it, and print the result."""
     import boto3
 

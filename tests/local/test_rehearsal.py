@@ -101,3 +101,15 @@ def test_a_command_that_is_interrupted_is_completed_by_the_next_one_from_any_dir
     seen = {line.partition(" continues after ")[2].partition(",")[0] for line in lines}
     assert seen > {"CreateRole", "CreateFunction", "CreateEventSourceMapping", "PutRule", "ImportRestApi"}
     assert seen > {"CreateApi", "CreateStage", "DeleteFunction", "DeleteRole", "DeleteRestApi", "DeleteApi"}
+
+
+@pytest.mark.long
+def test_a_restored_table_takes_the_stage_over_with_the_view_that_was_in_the_stream() -> None:
+    lines = rehearse("--restores")
+    steps = [line.removeprefix("  ✓ ") for line in lines if line.startswith("  ✓ ")]
+    assert steps[:4] == [
+        "a view is in the stream and not counted",
+        "the repair has counted it",
+        "only a table has been added",
+        "its stream is counted",
+    ]

@@ -407,6 +407,10 @@ def test_a_stage_moves_to_another_table_and_the_former_is_kept(clients: Clients,
     assert provision(clients, stage, {"TableName": restored}, again) == 0
     outputs = cloudformation.read_outputs(clients.cloudformation, provisioning.stack_name(stage))
     assert outputs["TableName"] == restored
+    provision(clients, stage, {"TableName": f"hubbub-{stage}"}, lambda *_: True)
+    owned = cloudformation.list_resources(clients.cloudformation, provisioning.stack_name(stage))
+    assert owned["Table"] == f"hubbub-{stage}", "it moves back"
+    assert clients.dynamodb.scan(TableName=restored)["Count"] == 1
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])
