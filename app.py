@@ -17,9 +17,17 @@ from chalicelib.api.auth import Caller
 from chalicelib.api.caching import ResponseCache
 from chalicelib.api.etags import parse_if_match, with_etag
 from chalicelib.api.router import (
+    CACHED,
+    CACHED_ROWS,
+    HTML,
+    JSON,
     KB,
     MAX_BODY,
     REPRESENTATION,
+    ROWS,
+    TEXT,
+    Body,
+    Media,
     Response,
     Router,
     created,
@@ -83,7 +91,15 @@ refusals = connections.RefusalCache()
 app.register_middleware(middleware.measure)  # of every handler
 app.register_middleware(retries.apply_budget)
 # Each package describes its feature. Everything that enumerates features is derived from this list.
-FEATURES = features.load("guests", "views", "leaderboards", "challenges", "comments", "chat", "aggregates")
+FEATURES = features.load(
+    "guests",
+    "views",
+    "leaderboards",
+    "challenges",
+    "comments",
+    "chat",
+    "aggregates",
+)
 CONTRIBUTIONS = tuple(feature.contribution for feature in FEATURES if feature.contribution)
 DERIVATIONS = tuple(feature.derive for feature in FEATURES if feature.derive)
 RANKS = tuple(feature.rank for feature in FEATURES if feature.rank)
@@ -124,7 +140,7 @@ router.limiter = limit_writer
 router.cache = ResponseCache(stage.cache_seconds)
 
 
-@router.route("POST", "/guests", status=201, errors=(SlowDown,), max_body=4 * KB)
+@router.route("POST /guests", status=201, errors=(SlowDown,), body=Body(4 * KB))
 def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.Guest:
     """Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name.
 
@@ -139,13 +155,10 @@ def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.G
 
 # A browser sends text/plain with sendBeacon without a preflight request.
 @router.route(
-    "POST",
-    "/views",
+    "POST /views",
     status=(202, 200),
-    accepts=("application/json", "text/plain"),
     errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot, SlowDown),
-    max_body=MAX_BODY,
-    max_anonymous_body=128 * KB,
+    body=Body(MAX_BODY, 128 * KB, types=(JSON, "text/plain")),
 )
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
@@ -164,61 +177,61 @@ def post_views(
     return Response(reply, 200, REPRESENTATION) if is_counted else Response(reply)
 
 
-@router.route("GET", "/views")
+@router.route("GET /views")
 def get_views(query: view_schemas.PageQuery) -> view_schemas.PageViews:
     """Return a page's views and visitors."""
     return view_queries.count_views(connect(), query)
 
 
-@router.route("GET", "/views/series", has_csv=True, is_cached=True)
+@router.route("GET /views/series", media=CACHED_ROWS)
 def get_views_series(query: view_schemas.SeriesQuery) -> view_schemas.Series:
     """Return a page's views by hour, day, week or month."""
     return view_queries.read_series(new_context(), query)
 
 
-@router.route("GET", "/views/events", access="admin", errors=(BadCursor,))
+@router.route("GET /views/events", access="admin", errors=(BadCursor,))
 def get_views_events(query: view_schemas.EventsQuery) -> view_schemas.ViewEvents:
     """List a page's view events in a time frame."""
     return view_queries.list_events(new_context(), query)
 
 
-@router.route("GET", "/views/top", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
+@router.route("GET /views/top", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
 def get_views_top(query: view_schemas.TopQuery, caller: Caller) -> view_schemas.TopPages:
     """List a site's most viewed pages, of all time or of a period of its days."""
     return site_queries.list_top_pages(new_context(), query, caller)
 
 
-@router.route("GET", "/views/site", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
+@router.route("GET /views/site", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
 def get_views_site(query: view_schemas.SiteSeriesQuery, caller: Caller) -> view_schemas.SiteSeries:
     """Return a site's views and visitors by hour, day, week or month."""
     return site_queries.read_site(new_context(), query, caller)
 
 
-@router.route("GET", "/views/referrers", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
+@router.route("GET /views/referrers", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
 def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
     """List the hosts that led to a site in a period of its days."""
     return site_queries.list_referrers(new_context(), query, caller)
 
 
-@router.route("GET", "/views/campaigns", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
+@router.route("GET /views/campaigns", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
 def get_views_campaigns(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Campaigns:
     """List the campaigns that led to a site in a period of its days."""
     return site_queries.list_campaigns(new_context(), query, caller)
 
 
-@router.route("GET", "/views/goals", has_csv=True, is_cached=True, errors=(Unauthorized, Forbidden))
+@router.route("GET /views/goals", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
 def get_views_goals(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Goals:
     """List the goals of a site in a period of its days, with their events and visitors."""
     return site_queries.list_goals(new_context(), query, caller)
 
 
-@router.route("GET", "/sites", access="admin", has_csv=True, errors=(BadCursor,))
+@router.route("GET /sites", access="admin", errors=(BadCursor,), media=ROWS)
 def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
     """List the sites that have views, largest first."""
     return site_queries.list_sites(new_context(), query)
 
 
-@router.route("PUT", "/sites/{site}", access="admin", status=(200, 201), errors=(Conflict,), max_body=16 * KB)
+@router.route("PUT /sites/{site}", access="admin", status=(200, 201), errors=(Conflict,), body=Body(16 * KB))
 def put_site(
     path: view_schemas.SitePath, body: view_schemas.SiteBody
 ) -> Response[view_schemas.SiteDefinition]:
@@ -230,20 +243,20 @@ def put_site(
     return created(*site_definitions.define(connect(), site, body, datetime.now(UTC)))
 
 
-@router.route("GET", "/sites/{site}", access="admin", errors=(NotFound,))
+@router.route("GET /sites/{site}", access="admin", errors=(NotFound,))
 def get_site(path: view_schemas.SitePath) -> view_schemas.SiteDefinition:
     """Return the definition of a site."""
     return site_definitions.get(connect(), site_queries.parse_site(path.site), datetime.now(UTC))
 
 
-@router.route("DELETE", "/sites/{site}", access="admin", status=204, errors=(NotFound,))
+@router.route("DELETE /sites/{site}", access="admin", status=204, errors=(NotFound,))
 def delete_site(path: view_schemas.SitePath) -> None:
     """Remove the definition of a site. What is counted stays."""
     site_definitions.remove(connect(), site_queries.parse_site(path.site), datetime.now(UTC))
 
 
 @router.route(
-    "POST", "/sites/{site}/links", access="admin", status=201, errors=(Unprocessable,), max_body=4 * KB
+    "POST /sites/{site}/links", access="admin", status=201, errors=(Unprocessable,), body=Body(4 * KB)
 )
 def post_site_link(path: view_schemas.SitePath, body: view_schemas.LinkBody) -> view_schemas.Link:
     """Make a link to a site's dashboard that reads the site's numbers, and nothing else, until it expires."""
@@ -252,7 +265,7 @@ def post_site_link(path: view_schemas.SitePath, body: view_schemas.LinkBody) -> 
     return links.make(new_context(), site_queries.parse_site(path.site), body.expires, address)
 
 
-@router.route("GET", "/views/badge.svg", produces="image/svg+xml", is_cached=True)
+@router.route("GET /views/badge.svg", media=Media("image/svg+xml", is_cached=True))
 def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
     """Return a badge with a page's views."""
     return Response(
@@ -260,7 +273,9 @@ def get_views_badge(query: view_schemas.PageQuery) -> Response[str]:
     )
 
 
-@router.route("GET", "/views/pixel.gif", produces="image/gif", errors=(TooOld, SiteNotAllowed, Bot, SlowDown))
+@router.route(
+    "GET /views/pixel.gif", errors=(TooOld, SiteNotAllowed, Bot, SlowDown), media=Media("image/gif")
+)
 def get_views_pixel(
     query: view_schemas.PageQuery, headers: Mapping[str, str], caller: Caller
 ) -> Response[str]:
@@ -284,12 +299,11 @@ def write_views(event: Any) -> dict[str, list[dict[str, str]]]:
 
 
 @router.route(
-    "PUT",
-    "/leaderboards/{board}",
+    "PUT /leaderboards/{board}",
     access="admin",
     status=(200, 201),
     errors=(Conflict, Unprocessable),
-    max_body=8 * KB,
+    body=Body(8 * KB),
 )
 def put_board(
     path: board_schemas.BoardPath, body: board_schemas.BoardBody
@@ -298,25 +312,24 @@ def put_board(
     return created(*boards.define(new_context(), path.board, body))
 
 
-@router.route("GET", "/leaderboards", access="admin", errors=(BadCursor,))
+@router.route("GET /leaderboards", access="admin", errors=(BadCursor,))
 def get_boards(query: listing.ListQuery) -> board_schemas.Boards:
     """List the leaderboards, newest first."""
     return boards.list_boards(new_context(), query)
 
 
-@router.route("GET", "/leaderboards/{board}", errors=(NotFound,))
+@router.route("GET /leaderboards/{board}", errors=(NotFound,))
 def get_board(path: board_schemas.BoardPath, query: board_schemas.BoardQuery) -> board_schemas.BoardDetails:
     """Return a leaderboard and the number of ranked players."""
     return boards.describe(new_context(), path.board, query.season)
 
 
 @router.route(
-    "POST",
-    "/leaderboards/{board}/seasons",
+    "POST /leaderboards/{board}/seasons",
     access="admin",
     status=(201, 200),
     errors=(NotFound, Conflict),
-    max_body=4 * KB,
+    body=Body(4 * KB),
 )
 def post_season(
     path: board_schemas.BoardPath, body: board_schemas.SeasonBody
@@ -329,12 +342,11 @@ def post_season(
 
 
 @router.route(
-    "POST",
-    "/leaderboards/{board}/scores",
+    "POST /leaderboards/{board}/scores",
     access="user",
     status=(201, 200),
     errors=(Forbidden, NotFound, Unprocessable),
-    max_body=4 * KB,
+    body=Body(4 * KB),
 )
 def post_score(
     path: board_schemas.BoardPath, body: board_schemas.ScoreBody, caller: Caller
@@ -346,18 +358,14 @@ def post_score(
     return created(*scores.submit(new_context(), path.board, body, caller))
 
 
-@router.route("GET", "/leaderboards/{board}/players/{player}", errors=(NotFound,))
+@router.route("GET /leaderboards/{board}/players/{player}", errors=(NotFound,))
 def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuery) -> board_schemas.Standing:
     """Return a player's score and rank."""
     return board_queries.get_standing(new_context(), path.board, path.player, query)
 
 
 @router.route(
-    "DELETE",
-    "/leaderboards/{board}/players/{player}",
-    access="user",
-    status=204,
-    errors=(Forbidden, NotFound),
+    "DELETE /leaderboards/{board}/players/{player}", access="user", status=204, errors=(Forbidden, NotFound)
 )
 def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
     """Remove a player from all seasons of a leaderboard."""
@@ -365,8 +373,7 @@ def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
 
 
 @router.route(
-    "GET",
-    "/leaderboards/{board}/players/{player}/activities",
+    "GET /leaderboards/{board}/players/{player}/activities",
     access="user",
     errors=(Forbidden, NotFound, BadCursor),
 )
@@ -377,13 +384,13 @@ def get_activities(
     return board_queries.list_activities(new_context(), path.board, path.player, query, caller)
 
 
-@router.route("GET", "/leaderboards/{board}/entries", errors=(NotFound, BadCursor), has_csv=True)
+@router.route("GET /leaderboards/{board}/entries", errors=(NotFound, BadCursor), media=ROWS)
 def get_entries(path: board_schemas.BoardPath, query: board_schemas.EntriesQuery) -> board_schemas.Entries:
     """List a part of a leaderboard, best score first."""
     return board_queries.list_entries(new_context(), path.board, query)
 
 
-@router.route("GET", "/leaderboards/{board}/distribution", errors=(NotFound,), has_csv=True)
+@router.route("GET /leaderboards/{board}/distribution", errors=(NotFound,), media=ROWS)
 def get_distribution(
     path: board_schemas.BoardPath, query: board_schemas.BoardQuery
 ) -> board_schemas.Distribution:
@@ -395,12 +402,7 @@ def get_distribution(
 
 
 @router.route(
-    "PUT",
-    "/challenges/{challenge}",
-    access="admin",
-    status=(201, 200),
-    errors=(Conflict,),
-    max_body=MAX_BODY,
+    "PUT /challenges/{challenge}", access="admin", status=(201, 200), errors=(Conflict,), body=Body(MAX_BODY)
 )
 def put_challenge(
     path: challenge_schemas.ChallengeParams, body: challenge_schemas.ChallengeBody
@@ -412,25 +414,24 @@ def put_challenge(
     return created(*definitions.define(new_context(), path.challenge, body))
 
 
-@router.route("GET", "/challenges", access="admin", errors=(BadCursor,))
+@router.route("GET /challenges", access="admin", errors=(BadCursor,))
 def get_challenges(query: listing.ListQuery) -> challenge_schemas.Challenges:
     """List the challenges, newest first."""
     return challenge_queries.list_challenges(new_context(), query)
 
 
-@router.route("GET", "/challenges/{challenge}", errors=(NotFound,))
+@router.route("GET /challenges/{challenge}", errors=(NotFound,))
 def get_challenge(path: challenge_schemas.ChallengeParams) -> challenge_schemas.Challenge:
     """Return a challenge without its valid paths."""
     return definitions.describe(connect(), path.challenge)
 
 
 @router.route(
-    "POST",
-    "/challenges/{challenge}/paths",
+    "POST /challenges/{challenge}/paths",
     access="user",
     status=(201, 200),
     errors=(NotFound, NotOpen, Forbidden, LimitReached, InvalidPath),
-    max_body=4 * KB,
+    body=Body(4 * KB),
 )
 def post_challenge_path(
     path: challenge_schemas.ChallengeParams, body: challenge_schemas.PathBody, caller: Caller
@@ -442,7 +443,7 @@ def post_challenge_path(
     return created(*submissions.submit(new_context(), path.challenge, caller, body.path))
 
 
-@router.route("GET", "/challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
+@router.route("GET /challenges/{challenge}/players/{player}", access="user", errors=(Forbidden, NotFound))
 def get_challenge_player(path: challenge_schemas.PlayerParams, caller: Caller) -> challenge_schemas.Progress:
     """List the paths that a player has found.
 
@@ -452,7 +453,7 @@ def get_challenge_player(path: challenge_schemas.PlayerParams, caller: Caller) -
 
 
 @router.route(
-    "DELETE", "/challenges/{challenge}/players/{player}", access="admin", status=204, errors=(NotFound,)
+    "DELETE /challenges/{challenge}/players/{player}", access="admin", status=204, errors=(NotFound,)
 )
 def delete_challenge_player(path: challenge_schemas.PlayerParams) -> None:
     """Delete all paths that a player has found."""
@@ -460,8 +461,7 @@ def delete_challenge_player(path: challenge_schemas.PlayerParams) -> None:
 
 
 @router.route(
-    "DELETE",
-    "/challenges/{challenge}/players/{player}/paths/{path}",
+    "DELETE /challenges/{challenge}/players/{player}/paths/{path}",
     access="admin",
     status=204,
     errors=(NotFound,),
@@ -471,7 +471,7 @@ def delete_challenge_path(path: challenge_schemas.FoundPathParams) -> None:
     progress.withdraw_path(connect(), path)
 
 
-@router.route("GET", "/challenges/{challenge}/leaders", errors=(NotFound, BadCursor), has_csv=True)
+@router.route("GET /challenges/{challenge}/leaders", errors=(NotFound, BadCursor), media=ROWS)
 def get_challenge_leaders(
     path: challenge_schemas.ChallengeParams, query: challenge_schemas.ChallengeLeadersQuery
 ) -> challenge_schemas.ChallengeLeaders:
@@ -479,7 +479,7 @@ def get_challenge_leaders(
     return challenge_queries.list_leaders(new_context(), path.challenge, query)
 
 
-@router.route("GET", "/challenges/{challenge}/statistics", errors=(NotFound,), has_csv=True)
+@router.route("GET /challenges/{challenge}/statistics", errors=(NotFound,), media=ROWS)
 def get_challenge_statistics(
     path: challenge_schemas.ChallengeParams,
 ) -> challenge_schemas.ChallengeStatistics:
@@ -491,12 +491,7 @@ def get_challenge_statistics(
 
 
 @router.route(
-    "POST",
-    "/products/{product}/comments",
-    access="user",
-    status=201,
-    errors=(Conflict,),
-    max_body=64 * KB,
+    "POST /products/{product}/comments", access="user", status=201, errors=(Conflict,), body=Body(64 * KB)
 )
 def post_comment(
     path: comment_schemas.ProductPath,
@@ -508,7 +503,7 @@ def post_comment(
     return with_etag(*comments.post(new_context(), path.product, body, caller, idempotency_key))
 
 
-@router.route("GET", "/products/{product}/comments", errors=(BadCursor, Forbidden))
+@router.route("GET /products/{product}/comments", errors=(BadCursor, Forbidden))
 def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
@@ -516,19 +511,19 @@ def get_comments(
     return pages.list_comments(new_context(), path.product, query, caller)
 
 
-@router.route("GET", "/comments", access="admin", errors=(BadCursor,))
+@router.route("GET /comments", access="admin", errors=(BadCursor,))
 def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too."""
     return pages.list_all(new_context(), query)
 
 
-@router.route("GET", "/products", access="admin", errors=(BadCursor,))
+@router.route("GET /products", access="admin", errors=(BadCursor,))
 def get_products(query: listing.ListQuery) -> comment_schemas.Products:
     """List the products that have had a comment, newest first."""
     return pages.list_products(new_context(), query)
 
 
-@router.route("GET", "/products/{product}/hidden", access="admin", errors=(BadCursor,))
+@router.route("GET /products/{product}/hidden", access="admin", errors=(BadCursor,))
 def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
@@ -536,18 +531,17 @@ def get_hidden(
     return pages.list_hidden(new_context(), path.product, query)
 
 
-@router.route("GET", "/products/{product}/comments/{id}", errors=(NotFound,))
+@router.route("GET /products/{product}/comments/{id}", errors=(NotFound,))
 def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Response[comment_schemas.Comment]:
     """Return a comment, with an ETag for If-Match."""
     return with_etag(*comments.find(connect(), path.product, path.id, caller))
 
 
 @router.route(
-    "PATCH",
-    "/products/{product}/comments/{id}",
+    "PATCH /products/{product}/comments/{id}",
     access="user",
     errors=(Forbidden, NotFound, PreconditionFailed),
-    max_body=64 * KB,
+    body=Body(64 * KB),
 )
 def patch_comment(
     path: comment_schemas.CommentPath,
@@ -565,7 +559,7 @@ def patch_comment(
 
 
 @router.route(
-    "DELETE", "/products/{product}/comments/{id}", access="user", status=204, errors=(Forbidden, NotFound)
+    "DELETE /products/{product}/comments/{id}", access="user", status=204, errors=(Forbidden, NotFound)
 )
 def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
     """Delete a comment with its replies and votes, as its author or as an admin."""
@@ -573,8 +567,7 @@ def delete_comment(path: comment_schemas.CommentPath, caller: Caller) -> None:
 
 
 @router.route(
-    "PUT",
-    "/products/{product}/comments/{id}/vote",
+    "PUT /products/{product}/comments/{id}/vote",
     access="user",
     status=(200, 201),
     errors=(Forbidden, NotFound),
@@ -588,21 +581,18 @@ def put_vote(path: comment_schemas.CommentPath, caller: Caller) -> Response[comm
     return created(*votes.cast(connect(), path.product, path.id, caller))
 
 
-@router.route(
-    "DELETE", "/products/{product}/comments/{id}/vote", access="user", status=204, errors=(NotFound,)
-)
+@router.route("DELETE /products/{product}/comments/{id}/vote", access="user", status=204, errors=(NotFound,))
 def delete_vote(path: comment_schemas.CommentPath, caller: Caller) -> None:
     """Withdraw the caller's vote, if there is one."""
     votes.withdraw(connect(), path.product, path.id, caller)
 
 
 @router.route(
-    "POST",
-    "/products/{product}/comments/{id}/replies",
+    "POST /products/{product}/comments/{id}/replies",
     access="user",
     status=201,
     errors=(NotFound, Conflict),
-    max_body=64 * KB,
+    body=Body(64 * KB),
 )
 def post_reply(
     path: comment_schemas.CommentPath,
@@ -614,7 +604,7 @@ def post_reply(
     return replies.post(new_context(), path.product, path.id, body, caller, idempotency_key)
 
 
-@router.route("GET", "/products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
+@router.route("GET /products/{product}/comments/{id}/replies", errors=(NotFound, BadCursor))
 def get_replies(
     path: comment_schemas.CommentPath, query: comment_schemas.RepliesQuery, caller: Caller
 ) -> comment_schemas.Replies:
@@ -623,11 +613,10 @@ def get_replies(
 
 
 @router.route(
-    "PATCH",
-    "/products/{product}/comments/{id}/replies/{reply}",
+    "PATCH /products/{product}/comments/{id}/replies/{reply}",
     access="user",
     errors=(Forbidden, NotFound),
-    max_body=64 * KB,
+    body=Body(64 * KB),
 )
 def patch_reply(
     path: comment_schemas.ReplyPath, body: comment_schemas.ReplyPatch, caller: Caller
@@ -640,8 +629,7 @@ def patch_reply(
 
 
 @router.route(
-    "DELETE",
-    "/products/{product}/comments/{id}/replies/{reply}",
+    "DELETE /products/{product}/comments/{id}/replies/{reply}",
     access="user",
     status=204,
     errors=(Forbidden, NotFound),
@@ -651,13 +639,13 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
     replies.delete(connect(), path, caller)
 
 
-@router.route("GET", "/replies", access="admin", errors=(BadCursor,))
+@router.route("GET /replies", access="admin", errors=(BadCursor,))
 def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
     """List the replies on all products, newest first, hidden ones too."""
     return pages.list_all_replies(new_context(), query)
 
 
-@router.route("GET", "/products/{product}/statistics", has_csv=True)
+@router.route("GET /products/{product}/statistics", media=ROWS)
 def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:
@@ -665,7 +653,7 @@ def get_statistics(
     return statistics.get_statistics(connect(), path.product, query)
 
 
-@router.route("GET", "/products/leaders", has_csv=True, is_cached=True)
+@router.route("GET /products/leaders", media=CACHED_ROWS)
 def get_leaders(query: comment_schemas.LeadersQuery) -> comment_schemas.Leaders:
     """Return the products with most ratings of 5, in one language or in all.
 
@@ -730,13 +718,13 @@ def probe(event: Any) -> None:
     lag.check_lag(connect(), lambda: datetime.now(UTC))
 
 
-@router.route("GET", "/lag", access="admin")
+@router.route("GET /lag", access="admin")
 def get_lag() -> stream_schemas.Lag:
     """Measure how far the sums are behind what is written."""
     return lag.measure_lag(connect(), lambda: datetime.now(UTC))
 
 
-@router.route("GET", "/quarantine", access="admin", errors=(BadCursor,))
+@router.route("GET /quarantine", access="admin", errors=(BadCursor,))
 def get_quarantine(query: stream_schemas.QuarantineQuery) -> stream_schemas.Quarantine:
     """List the item images in quarantine, newest first: their contribution could not be computed."""
     return stream_queries.list_quarantined(new_context(), query)
@@ -771,19 +759,14 @@ def sweep(event: Any) -> None:
     matchmaker.sweep(new_context(), lambda: datetime.now(UTC))
 
 
-@router.route("GET", "/chat/reports", access="admin", errors=(BadCursor,))
+@router.route("GET /chat/reports", access="admin", errors=(BadCursor,))
 def get_chat_reports(query: chat_schemas.ReportsQuery) -> chat_schemas.Reports:
     """Return the reports of chat partners, newest first."""
     return reports.list_reports(new_context(), query)
 
 
 @router.route(
-    "POST",
-    "/chat/reports/{id}",
-    access="admin",
-    status=204,
-    errors=(NotFound, Conflict),
-    max_body=4 * KB,
+    "POST /chat/reports/{id}", access="admin", status=204, errors=(NotFound, Conflict), body=Body(4 * KB)
 )
 def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAction) -> None:
     """Dismiss a report, or ban the address and the subject of the reported visitor for some hours.
@@ -797,14 +780,14 @@ def post_chat_report(path: chat_schemas.ReportPath, body: chat_schemas.ReportAct
 # -- service -------------------------------------------------------------------------------------------
 
 
-@router.route("GET", "/health")
+@router.route("GET /health")
 def get_health() -> schemas.Health:
     """Return the state of the app, without any call to the table."""
     return schemas.Health(stage=stage.stage)
 
 
 # The path of a stage of API Gateway begins with its name, so the page's addresses are relative.
-@router.route("GET", "/", status=(200, 302), produces="text/html; charset=utf-8")
+@router.route("GET /", status=(200, 302), media=HTML)
 def get_page() -> Response[str]:
     """Return the page with the live numbers.
 
@@ -814,25 +797,25 @@ def get_page() -> Response[str]:
     return static.serve_index(stage, request.context.get("path", "/"), request.query_params)
 
 
-@router.route("GET", "/web/config.json")
+@router.route("GET /web/config.json")
 def get_page_config() -> schemas.PageConfig:
     """Return the configuration of the page."""
     return static.configure_page(stage)
 
 
-@router.route("GET", "/web/{name}", produces="text/plain", errors=(NotFound,))
+@router.route("GET /web/{name}", errors=(NotFound,), media=TEXT)
 def get_page_file(path: schemas.PagePath) -> Response[str]:
     """Return a file of the page or of its widgets."""
     return static.serve_file(stage, path.name)
 
 
-@router.route("GET", "/web/{name}/{file}", produces="text/plain", errors=(NotFound,))
+@router.route("GET /web/{name}/{file}", errors=(NotFound,), media=TEXT)
 def get_page_part(path: schemas.PagePartPath) -> Response[str]:
     """Return a file in a folder of the page."""
     return static.serve_file(stage, path.file, path.name)
 
 
-@router.route("GET", "/openapi.json", is_cached=True)
+@router.route("GET /openapi.json", media=CACHED)
 def get_openapi() -> Response[Any]:
     """Return the OpenAPI 3.1 document."""
     from chalicelib.api.openapi import describe  # imported here, because only this handler needs it
@@ -840,13 +823,13 @@ def get_openapi() -> Response[Any]:
     return Response(describe(router, VERSION), headers={"Cache-Control": "public, max-age=300"})
 
 
-@router.route("GET", "/docs", produces="text/html; charset=utf-8")
+@router.route("GET /docs", media=HTML)
 def get_docs() -> Response[str]:
     """Return the API reference."""
     return static.serve_reference()
 
 
-@router.route("GET", "/docs/{file}", produces="text/plain", errors=(NotFound,))
+@router.route("GET /docs/{file}", errors=(NotFound,), media=TEXT)
 def get_docs_file(path: schemas.FilePath) -> Response[str]:
     """Return a file of the API reference."""
     return static.serve_reference(path.file)

@@ -14,6 +14,7 @@ from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.dynamo.table import Table
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
+from ops.maintenance.streams import Stream
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
@@ -70,7 +71,7 @@ def cost(engine: Engine, paths: list[tuple[str, str]], is_ours: bool) -> float:
                 handle_published(table, event["Records"])
 
         size = BATCH if is_ours else PUBLISHED_BATCH
-        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, deliver, size)
+        pump = StreamPump(Stream(engine.client("dynamodbstreams"), stream_arn), deliver, size)
         if is_ours:
             valid = sorted({path for _, path in paths})
             with mock.patch.object(definitions, "SCRYPT_COST", 2):  # hashing is not measured here

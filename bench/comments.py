@@ -20,6 +20,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
+from ops.maintenance.streams import Stream
 from tests.support.capacity import EVENTUAL, WRITE_BLOCK, item_size, read_units
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
@@ -108,7 +109,7 @@ def measure_writes(engine: Engine, count: int) -> float:
             derivations = [comments.derive]
             aggregates.apply(table, [comments.contribution], event["Records"], derivations=derivations)
 
-        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
+        pump = StreamPump(Stream(engine.client("dynamodbstreams"), stream_arn), apply, BATCH)
         comments.post(new_context(table, START), PRODUCT, make_body(0), Caller("first"), None)
         drain(pump)
         with Meter(table.client) as meter:

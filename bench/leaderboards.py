@@ -27,6 +27,7 @@ from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import deepening, ranking, tree
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
+from ops.maintenance.streams import Stream
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
 from tests.support.round_trips import RoundTrips
@@ -190,7 +191,7 @@ def measure_changes(engine: Engine, size: int) -> list[tuple[Cell, ...]]:
             scores.follow(new_context(table, NOW), changes)
             deepening.follow(new_context(table, NOW), [scores.rank], changes)
 
-        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, deliver, BATCH)
+        pump = StreamPump(Stream(engine.client("dynamodbstreams"), stream_arn), deliver, BATCH)
         drain(pump)
         old = rng.sample(sorted(board.scores), CHANGES)
         for name, players, most in (

@@ -16,6 +16,7 @@ from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.maintenance.audit import find_drift, scan
+from ops.maintenance.streams import Stream
 from tests.support.conflicts import InFlight
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
@@ -66,7 +67,7 @@ def measure_ours(engine: Engine, count: int, pages: int) -> float:
         def apply(event: dict[str, Any], _: object) -> None:
             aggregates.apply(table, CONTRIBUTIONS, event["Records"], derivations=DERIVATIONS)
 
-        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH)
+        pump = StreamPump(Stream(engine.client("dynamodbstreams"), stream_arn), apply, BATCH)
         before = make_views(2 * pages, pages, "somebody-else", HOUR - timedelta(minutes=10))
         events.write(new_context(table), before)
         drain(pump)
@@ -109,7 +110,7 @@ def race(engine: Engine, seconds: float, is_ours: bool) -> tuple[int, int, float
             return 1
 
         pump, begun, counted = (
-            StreamPump(engine.client("dynamodbstreams"), stream_arn, apply, BATCH),
+            StreamPump(Stream(engine.client("dynamodbstreams"), stream_arn), apply, BATCH),
             time.time(),
             0,
         )

@@ -22,6 +22,7 @@ try:
     from local.engines import EngineUnavailable
     from local.engines.engine import DYNOXIDE, ROOT, Engine, start
     from local.engines.locks import InUse, Lock
+    from local.options import Options
     from local.ports import free_ports
     from local.queue import FILE
     from ops.stage import RUN
@@ -86,20 +87,7 @@ def _prefix(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.option("--rest-only", is_flag=True, hidden=True, help="Serve REST on --engine, beside another run.")
 @click.option("--child", is_flag=True, hidden=True, help="Run by a parent process that owns the engine.")
 @click.option("--word", default="ready", hidden=True)
-def main(
-    port: int,
-    socket_port: int,
-    engine_port: int | None,
-    data: Path,
-    fresh: bool,
-    name_or_url: str,
-    queue: bool,
-    prefix: str,
-    no_reload: bool,
-    rest_only: bool,
-    child: bool,
-    word: str,
-) -> None:
+def main(**given: Any) -> None:
     """Run Hubbub on 127.0.0.1: the app, its engine, its sockets and its page.
 
     The line `ready` on standard output means that everything is serving. Ctrl-C stops it cleanly.
@@ -107,27 +95,26 @@ def main(
     from local.serve import serve, serve_rest
 
     os.umask(0o077)  # the data is readable only by its owner
-    if fresh and name_or_url != DYNOXIDE:
+    options = Options(**given)
+    if options.fresh and options.name_or_url != DYNOXIDE:
         raise click.ClickException("--fresh cannot empty an engine at a URL")
-    data = data.resolve()
+    data = options.data.resolve()
+    options = options._replace(data=data)
     lock: Lock | None = None
     with contextlib.ExitStack() as running:
         try:
-            if rest_only and not child:
-                _check_ports({"--port": port})
-            elif not child:
+            if options.rest_only and not options.child:
+                _check_ports({"--port": options.port})
+            elif not options.child:
                 # 1. Lock the data folder and check the ports.
                 data.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = running.enter_context(Lock(data / "run.lock", 60, "its app is still processing views"))
                 (data / RUN).unlink(missing_ok=True)  # of a run that was killed
-                if not socket_port:
-                    [socket_port] = free_ports(1)
-                if not port:
-                    port, socket_port, engine_port = free_ports(3)
-                _check_ports({"--port": port, "--socket-port": socket_port, "--engine-port": engine_port})
+                options = _choose_ports(options)
             # 2. Start the engine, which keeps running while the app restarts.
-            preferred = None if ENGINE_PORT in (port, socket_port) else ENGINE_PORT
-            engine = running.enter_context(start(name_or_url, data, engine_port, fresh, preferred))
+            preferred = None if ENGINE_PORT in (options.port, options.socket_port) else ENGINE_PORT
+            started = start(options.name_or_url, data, options.engine_port, options.fresh, preferred)
+            engine = running.enter_context(started)
         except InUse as holder:
             raise click.ClickException(f"{holder}: stop it or choose another folder with --data") from None
         except EngineUnavailable as reason:
@@ -136,28 +123,14 @@ def main(
             raise click.ClickException(
                 f"--data: {data} cannot be used ({os.strerror(error.errno or 0)})"
             ) from None
-        if fresh:
+        if options.fresh:
             (data / FILE).unlink(missing_ok=True)
         # 3. Run the app in this process, or in a child that is replaced when its source changes.
-        if rest_only and (child or no_reload):
-            serve_rest(engine, port=port, data=data, word=word, with_parent=child)
-        elif child or no_reload:
-            serve(
-                engine,
-                port=port,
-                socket_port=socket_port,
-                data=data,
-                queue=queue,
-                word=word,
-                with_parent=child,
-                prefix=prefix,
-            )
+        if options.child or options.no_reload:
+            run = serve_rest if options.rest_only else serve
+            run(engine, options)
         else:
-            options = ["--port", str(port), "--socket-port", str(socket_port), "--data", str(data)]
-            options += ["--queue"] if queue else []
-            options += ["--rest-only"] if rest_only else []
-            options += ["--prefix", prefix]
-            _supervise([*options, "--engine", engine.endpoint], lock, engine)
+            _supervise([*options.for_child(), "--engine", engine.endpoint], lock, engine)
         if engine.has_ended():
             raise click.ClickException(engine.explain_end())
 
@@ -211,6 +184,23 @@ def _stop_child(app: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         app.kill()
         app.wait()
+
+
+def _choose_ports(options: Options) -> Options:
+    """Return the options with free ports for those that are 0. Raises click.ClickException."""
+    if not options.port:
+        port, socket_port, engine_port = free_ports(3)
+        options = options._replace(port=port, socket_port=socket_port, engine_port=engine_port)
+    if not options.socket_port:
+        options = options._replace(socket_port=free_ports(1)[0])
+    _check_ports(
+        {
+            "--port": options.port,
+            "--socket-port": options.socket_port,
+            "--engine-port": options.engine_port,
+        }
+    )
+    return options
 
 
 def _check_ports(ports: dict[str, int | None]) -> None:

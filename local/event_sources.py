@@ -16,14 +16,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from ops.maintenance.streams import list_shards, to_lambda_record
+from ops.maintenance.streams import Stream, to_lambda_record
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
     from mypy_boto3_sqs import SQSClient
 
     from local.queue import LocalQueue
@@ -114,29 +113,26 @@ class StreamPump(Pump):
     """Delivers a table's stream, each shard in order, and saves its positions in a checkpoint file.
 
     The checkpoint is written after a batch, so a pump that was killed delivers its last batch again. Without
-    a checkpoint of this stream the handler gets the last 24 hours again. A pump that begins at LATEST skips
-    the records before its start, and one that is not needed skips records until it is.
+    a checkpoint of this stream the handler gets the last 24 hours again. A pump with `is_needed` begins with
+    the records after its start, and skips records while it is not needed.
     """
 
     def __init__(
         self,
-        streams: DynamoDBStreamsClient,
-        stream_arn: str,
+        stream: Stream,
         handler: Handler,
         batch_size: int = 100,
         checkpoint: Path | None = None,
         name: str = "stream pump",
-        begins: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON",
-        is_needed: Callable[[], object] = lambda: True,
+        is_needed: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(name)
-        self._streams = streams
-        self._arn = stream_arn
+        self._stream = stream
         self._handler = handler
         self._batch_size = batch_size
         self._checkpoint = checkpoint
-        self._begins: Literal["TRIM_HORIZON", "LATEST"] = begins
-        self._is_needed = is_needed
+        self._begins = "LATEST" if is_needed else "TRIM_HORIZON"
+        self._is_needed = is_needed or (lambda: True)
         self.saves = True  # after each batch
         self._saved = self._load_checkpoint()
         self._positions = self._saved or {}
@@ -158,7 +154,7 @@ class StreamPump(Pump):
 
         False without a checkpoint. Records may then have left the stream undelivered.
         """
-        shards = {shard["ShardId"] for shard in list_shards(self._streams, self._arn)}
+        shards = {shard["ShardId"] for shard in self._stream.shards()}
         return self._saved is not None and all(
             self._iterator_after(name, last) for name, last in self._positions.items() if name in shards
         )
@@ -167,7 +163,7 @@ class StreamPump(Pump):
         """Write the checkpoint, if the pump has one."""
         if self._checkpoint is not None:
             written = self._checkpoint.with_suffix(".new")
-            written.write_text(json.dumps({self._arn: self._positions}), encoding="utf-8")
+            written.write_text(json.dumps({self._stream.arn: self._positions}), encoding="utf-8")
             written.replace(self._checkpoint)
 
     def _deliver(self, name: str, shard: Shard) -> bool:
@@ -191,7 +187,7 @@ class StreamPump(Pump):
 
     def _skip(self) -> bool:
         """Move to the end of each shard, unless the pump is needed by then. Return whether it has moved."""
-        ends = {name: self._iterator_of(name, "LATEST") for name in self._open}
+        ends = {name: self._stream.iterator(name, "LATEST") for name in self._open}
         if self._is_needed():  # the records before these ends may be awaited
             return False
         self._open = {name: Shard(end) for name, end in ends.items()}
@@ -200,16 +196,16 @@ class StreamPump(Pump):
 
     def _read(self, name: str, shard: Shard, iterator: str) -> None:
         try:
-            response = self._streams.get_records(ShardIterator=iterator, Limit=self._batch_size)
+            response = self._stream.client.get_records(ShardIterator=iterator, Limit=self._batch_size)
         except ClientError:  # iterators expire after 15 minutes, and records are trimmed after 24 hours
             del self._open[name]
             raise
-        shard.batch = [to_lambda_record(record, self._arn) for record in response["Records"]]
+        shard.batch = [to_lambda_record(record, self._stream.arn) for record in response["Records"]]
         shard.iterator = response.get("NextShardIterator")
 
     def _find_shards(self) -> None:
         """Open every shard that is neither open nor finished. Children wait for their parents."""
-        known = list_shards(self._streams, self._arn)
+        known = self._stream.shards()
         unread = {shard["ShardId"] for shard in known} - self._closed
         for shard in known:
             name = shard["ShardId"]
@@ -220,7 +216,7 @@ class StreamPump(Pump):
     def _iterator(self, name: str) -> str:
         last = self._positions.get(name)
         after = self._iterator_after(name, last) if last else ""
-        return after or self._iterator_of(name, self._begins)
+        return after or self._stream.iterator(name, self._begins)
 
     def _iterator_after(self, name: str, last: Position) -> str:
         """Return an iterator after a record if the stream still has that record, or "".
@@ -229,20 +225,16 @@ class StreamPump(Pump):
         """
         with contextlib.suppress(ClientError, ParamValidationError):
             number = last.sequence_number
-            at = self._iterator_of(name, "AT_SEQUENCE_NUMBER", SequenceNumber=number)
-            found = self._streams.get_records(ShardIterator=at, Limit=1)["Records"]
+            at = self._stream.iterator(name, "AT_SEQUENCE_NUMBER", number)
+            found = self._stream.client.get_records(ShardIterator=at, Limit=1)["Records"]
             if found and found[0]["eventID"] == last.event_id:
-                return self._iterator_of(name, "AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+                return self._stream.iterator(name, "AFTER_SEQUENCE_NUMBER", number)
         return ""
-
-    def _iterator_of(self, name: str, kind: str, **position: str) -> str:
-        shard: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
-        return self._streams.get_shard_iterator(**shard)["ShardIterator"]
 
     def _load_checkpoint(self) -> dict[str, Position] | None:
         try:
             saved = json.loads(self._checkpoint.read_text(encoding="utf-8")) if self._checkpoint else {}
-            return {name: Position(*map(str, last)) for name, last in saved[self._arn].items()}
+            return {name: Position(*map(str, last)) for name, last in saved[self._stream.arn].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -16,15 +15,10 @@ from chalicelib.dynamo.table import Table, connect
 from chalicelib.errors import HubbubError
 from local.event_sources import StreamPump
 from ops.maintenance import audit
-from ops.maintenance.streams import StreamFollower
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
+from ops.maintenance.streams import Stream, StreamFollower
 
 
-def recount_if_needed(
-    pump: StreamPump, streams: DynamoDBStreamsClient, stream_arn: str, check: Callable[[], None]
-) -> None:
+def recount_if_needed(pump: StreamPump, stream: Stream, check: Callable[[], None]) -> None:
     """Recount if a pump cannot continue where it stopped. The app must not serve yet.
 
     `check` is called often and may raise to interrupt. The next start then begins again.
@@ -39,7 +33,7 @@ def recount_if_needed(
         _say("the stream may have lost changes, as after a stop of 24 hours: recounting all sums")
         pump.saves = False  # until the recount is complete
         try:
-            _recount(table, pump, StreamFollower(streams, stream_arn), check)
+            _recount(table, pump, StreamFollower(stream), check)
         except (HubbubError, ClientError, BotoCoreError) as error:
             _say(f"the sums are not recounted ({error}); the next start tries again")
             return

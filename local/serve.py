@@ -25,13 +25,14 @@ from local.engines.writes import Watch
 from local.event_sources import Pump, QueuePump, StreamPump
 from local.filters import filtered
 from local.gateway import Gateway
+from local.options import Options
 from local.page_api import PageApi
 from local.queue import FILE, QUEUE, LocalQueue
 from local.recount import recount_if_needed
 from local.rest import HOST, Rest
 from local.schedule import schedules
 from ops.aws.template import create_table
-from ops.maintenance.streams import keep_json
+from ops.maintenance.streams import Stream, keep_json
 from ops.stage import RUN, find_run, load, write_atomically
 
 IDLE = 5.0  # seconds after which a pump reads its source without being woken
@@ -49,26 +50,15 @@ def wait_for_signal(stopping: threading.Event) -> None:
         pass
 
 
-def serve(
-    engine: Engine,
-    *,
-    port: int,
-    socket_port: int,
-    data: Path,
-    queue: bool,
-    word: str,
-    with_parent: bool,
-    prefix: str = "",
-) -> None:
+def serve(engine: Engine, options: Options) -> None:
     """Run the app until SIGINT or SIGTERM, then process the accepted views and stop.
 
-    Print `word` once everything is serving. `queue` sends the views of POST /views through the queue.
-    `prefix` is the path below which REST and the page are served. `with_parent` also stops at the end of
-    standard input. The end of an engine that was started here stops the app too.
+    Prints `word` once everything is serving. The end of an engine that was started here stops the app too.
     """
-    stopping = _stop_on_signals(with_parent)
+    data = options.data
+    stopping = _stop_on_signals(options.child)
     if engine.process:
-        threading.Thread(target=_stop_at_end_of, args=(engine.process, stopping), daemon=True).start()
+        threading.Thread(target=_stop_at_end, args=(engine.process, stopping), daemon=True).start()
 
     # 1. Set the environment that Chalice would set for this stage. app.py reads it on import.
     settings = _load_stage(engine)
@@ -79,8 +69,8 @@ def serve(
     os.environ.update(
         HUBBUB_STREAM_ARN=table.stream_arn,
         HUBBUB_QUEUE="on",
-        HUBBUB_QUEUE_URL=QUEUE.url if queue else "",
-        HUBBUB_SOCKET=f"ws://{HOST}:{socket_port}" if settings.has("chat") else "",
+        HUBBUB_QUEUE_URL=QUEUE.url if options.queue else "",
+        HUBBUB_SOCKET=f"ws://{HOST}:{options.socket_port}" if settings.has("chat") else "",
     )
     import app  # reads the environment
 
@@ -89,40 +79,36 @@ def serve(
     connect().client.meta.events.register("after-call.dynamodb", DiskReport(data).see)
 
     # 3. Recount the sums if the stream has lost changes since the last stop.
-    streams = keep_json(engine.client("dynamodbstreams"))
+    stream = Stream(keep_json(engine.client("dynamodbstreams")), table.stream_arn)
     pumps: list[Pump] = []
     if app.router.has("aggregates"):
         apply, checkpoint = filtered(app.apply, "apply"), data / "stream.json"
-        counting = StreamPump(streams, table.stream_arn, apply, checkpoint=checkpoint)
+        counting = StreamPump(stream, apply, checkpoint=checkpoint)
         pumps.append(counting)
         try:
-            recount_if_needed(counting, streams, table.stream_arn, lambda: _raise_if(stopping))
+            recount_if_needed(counting, stream, lambda: _raise_if(stopping))
         except KeyboardInterrupt:
             return
 
     # 4. Start REST, and the WebSocket gateway whose posts stay in this process.
-    rest = Rest(app.app, port, prefix, settings.origins)
+    rest = Rest(app.app, options.port, options.prefix, settings.origins)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
     rest.serve_page_api(PageApi(demo, lambda: _list_sites(app.new_context())))
-    gateway = Gateway(app.app, socket_port, origins=settings.origins)
+    gateway = Gateway(app.app, options.socket_port, origins=settings.origins)
     app.app.websocket_api.session = gateway.session()
     gateway.start()
 
     # 5. Start the pumps of the stream and the queue, and the schedules.
     if app.router.has("chat"):
         push = filtered(app.push, "push")
-        pushing = StreamPump(
-            *(streams, table.stream_arn, push),
-            name="push pump",
-            begins="LATEST",
-            is_needed=gateway.connection_ids,  # without a connection nobody waits for a value
-        )
-        pumps.append(pushing)
+        # Without a connection nobody waits for a value.
+        pumps.append(StreamPump(stream, push, name="push pump", is_needed=gateway.connection_ids))
     if app.router.has("views"):
         queue_pump = QueuePump(views_queue, QUEUE, app.write_views)
         views_queue.wake = queue_pump.wake
         pumps.insert(0, queue_pump)
-    scheduled = [one for one in schedules(app.app) if one.name != "probe"]  # it has no alarm here
+    # Nothing watches the probe here.
+    scheduled = [schedule for schedule in schedules(app.app) if schedule.name != "probe"]
     writes = Watch(engine.endpoint, [pump.wake for pump in pumps], event_sources.IDLE)
     for pump in pumps:
         pump.idle = IDLE
@@ -139,11 +125,11 @@ def serve(
         "sockets": gateway.url,
         "engine": engine.endpoint,
         "table": table.name,
-        "queue": str(data / FILE) if queue else "not used: see --queue",
+        "queue": str(data / FILE) if options.queue else "not used: see --queue",
         "data": str(data),
     }
     write_atomically(data / RUN, json.dumps(addresses), mode=0o600)
-    _report(addresses, word)
+    _report(addresses, options.word)
     wait_for_signal(stopping)
 
     # 7. Stop in order: accept no more requests, process the accepted ones, then close the sockets.
@@ -161,16 +147,16 @@ def serve(
     writes.stop()
 
 
-def serve_rest(engine: Engine, *, port: int, data: Path, word: str, with_parent: bool) -> None:
+def serve_rest(engine: Engine, options: Options) -> None:
     """Run REST alone until SIGINT or SIGTERM, beside the run that owns the engine and counts."""
-    stopping = _stop_on_signals(with_parent)
+    stopping = _stop_on_signals(options.child)
     settings = _load_stage(engine)
-    os.environ["HUBBUB_SOCKET"] = (find_run(data) or {}).get("sockets", "")
+    os.environ["HUBBUB_SOCKET"] = (find_run(options.data) or {}).get("sockets", "")
     import app  # reads the environment
 
-    rest = Rest(app.app, port, origins=settings.origins)
+    rest = Rest(app.app, options.port, origins=settings.origins)
     rest.start()
-    _report({"page": f"{rest.url}/", "REST": rest.url, "engine": engine.endpoint}, word)
+    _report({"page": f"{rest.url}/", "REST": rest.url, "engine": engine.endpoint}, options.word)
     wait_for_signal(stopping)
     rest.stop()
 
@@ -218,7 +204,7 @@ class DiskReport:
     def see(self, parsed: Any, **_: Any) -> None:
         """Look at the response to a call of the app's client."""
         message = str(parsed.get("Error", {}).get("Message", ""))
-        reason = next((one for one in CANNOT_WRITE if one in message), "")
+        reason = next((part for part in CANNOT_WRITE if part in message), "")
         if reason and time.monotonic() - self._reported_at > 60:
             self._reported_at = time.monotonic()
             _say(f"the engine cannot write to {self._data} ({reason}): writes get 503 until it can")
@@ -233,7 +219,7 @@ def _raise_if(stopping: threading.Event) -> None:
         raise KeyboardInterrupt
 
 
-def _stop_at_end_of(process: subprocess.Popen[bytes], stopping: threading.Event) -> None:
+def _stop_at_end(process: subprocess.Popen[bytes], stopping: threading.Event) -> None:
     process.wait()
     stopping.set()
 

@@ -36,7 +36,7 @@ from ops.imports import access_log
 from ops.imports import comments as import_comments
 from ops.imports import scores as import_scores
 from ops.maintenance import audit, redrive
-from ops.maintenance.streams import follow_stream
+from ops.maintenance.streams import Stream, follow_stream
 from tests.support import operations
 from tests.support.contexts import new_context
 from tests.support.deployed import Deployed, Invocation
@@ -148,7 +148,7 @@ def applied(engine: Engine) -> Iterator[tuple[Table, Callable[[], None]]]:
         def apply(event: dict[str, Any], _: object) -> None:
             aggregates.apply(table, OPERATOR, event["Records"], derivations=app.DERIVATIONS)
 
-        pump = StreamPump(engine.client("dynamodbstreams"), stream_arn, apply)
+        pump = StreamPump(Stream(engine.client("dynamodbstreams"), stream_arn), apply)
         yield table, lambda: drain(pump)
 
 

@@ -17,7 +17,7 @@ from tests.support.running import ENVIRONMENT, Run, until
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "your-own-feature.md"
 BLOCK = re.compile(r"^`([\w/.]+)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINE = re.compile(r"^```diff\n-(.*?)\n\+(.*?)\n```$", re.MULTILINE)
+LINE = re.compile(r"^```diff\n (.*\n)\+(.*\n) (.*\n)```$", re.MULTILINE)
 ROUTES = re.compile(r"^Append to `app.py`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CENTRAL = (  # the tests that enumerate features, routes or items
     "tests/polls",
@@ -43,11 +43,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code, encoding="utf-8")
     app = copy / "app.py"
-    [(old, new)] = LINE.findall(text)
+    [(above, line, below)] = LINE.findall(text)
     [routes] = ROUTES.findall(text)
     before = app.read_text(encoding="utf-8")
-    assert before.count(old) == 1
-    app.write_text(before.replace(old, new) + "\n\n" + routes, encoding="utf-8")
+    assert before.count(above + below) == 1
+    followed = before.replace(above + below, above + line + below)
+    app.write_text(f"{followed}\n\n{routes}", encoding="utf-8")
     subprocess.run([sys.executable, "-m", "ops", "client"], cwd=copy, env=ENVIRONMENT, check=True)
     return copy
 
@@ -56,6 +57,20 @@ def test_the_page_adds_one_package_one_line_its_routes_and_one_test_file() -> No
     names = [Path(name) for name, _ in BLOCK.findall(PAGE.read_text(encoding="utf-8"))]
     assert {path.parent for path in names[:-1]} == {Path("chalicelib/polls")}
     assert names[-1] == Path("tests/polls/test_polls.py")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ruff check .",
+        "ruff format --check .",
+        pytest.param("mypy app.py chalicelib/polls tests/polls", marks=pytest.mark.long),
+    ],
+)
+def test_its_style_and_types_pass(project: Path, command: str) -> None:
+    run = [sys.executable, "-m", *command.split()]
+    done = subprocess.run(run, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_feature_runs_and_is_shown_live(project: Path, tmp_path: Path) -> None:

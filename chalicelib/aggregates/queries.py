@@ -9,7 +9,7 @@ from chalicelib.aggregates.schemas import LONGEST, Quarantine, QuarantinedImage,
 from chalicelib.api import cursors
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, Range
 from chalicelib.dynamo.table import Page
 
 CURSOR_SCOPE = ("quarantine",)
@@ -28,7 +28,9 @@ def list_quarantined(context: Context, query: QuarantineQuery) -> Quarantine:
     last = f"{before[:-1]}{chr(ord(before[-1]) - 1)}~" if before else "~"
 
     def read_newest(n: int) -> Page:
-        return context.table.query(f"QUARANTINE#{n}", ("0", last), limit=query.limit, newest_first=True)
+        return context.table.query(
+            Range(f"QUARANTINE#{n}", ("0", last)), limit=query.limit, newest_first=True
+        )
 
     pages = map_concurrently(read_newest, range(quarantine.PARTITIONS))
     items = sorted((item for page in pages for item in page.items), key=_sort_key, reverse=True)

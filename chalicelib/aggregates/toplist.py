@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key, chunks
+from chalicelib.dynamo.items import Item, Key, Range, chunks
 from chalicelib.dynamo.table import Page, Table
 
 LEAST = 4  # between two steps
@@ -92,7 +92,7 @@ def read_largest(
     bounds, left = (step_of(least), MOST), UNITS
     size = limit + limit // 2 + 5
     while True:
-        page = table.query(partition, bounds, index="gsi1", limit=size, start=start, newest_first=True)
+        page = table.query(Range(partition, bounds, "gsi1"), limit=size, start=start, newest_first=True)
         left -= page.units
         entries = page.items[: int(left / ITEM)]
         items = table.get_many(Key(entry["pk"], entry["sk"]) for entry in entries)
@@ -229,7 +229,7 @@ class _Period:
         return lists
 
     def _read_list(self, partition: str, size: int) -> Page:
-        return self._table.query(partition, index="gsi1", limit=size, newest_first=True)
+        return self._table.query(Range(partition, index_name="gsi1"), limit=size, newest_first=True)
 
     def read_sums(self, candidates: Sequence[_Candidate]) -> bool:
         """Read the sums of entries, in their order. Return False when the RCU do not suffice for one of them.
@@ -269,7 +269,9 @@ class _Period:
     def _read_days(self, candidate: _Candidate, units: float) -> Page:
         most = max(1, fit_days(candidate.pk, units))
         limit = candidate.days + 1 if candidate.cost <= units else most
-        return self._table.query(candidate.pk, self._bounds, limit=limit, attributes=("pk", self._attribute))
+        return self._table.query(
+            Range(candidate.pk, self._bounds), limit=limit, attributes=("pk", self._attribute)
+        )
 
     def _add(self, candidate: _Candidate, page: Page) -> bool:
         """Count the RCU of a page, and add up its days unless there are more of them."""

@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ STALE = 3600  # seconds for which they are used while the issuer does not respon
 MAX_REQUESTS, REQUEST_SPAN = 3, 30  # at most 3 requests to the issuer in 30 seconds
 MAX_JWKS = 1_000_000  # bytes of an issuer's response
 FETCH_SECONDS = 5  # for an issuer's response; no part of it may take more than 3
+NO_CLAIMS: Mapping[str, str | bool] = MappingProxyType({})
 OWN_ISSUER = "hubbub"  # the `iss` of the stage's own tokens beside those of a JWKS URL
 # The errors of PyJWT, and the claim or the part of the token that causes each.
 MALFORMED = "it is malformed"
@@ -217,10 +219,11 @@ def mint(
     scope: str = "",
     seconds: int = 3600,
     name: str | None = None,
-    guest: bool = False,
-    site: str = "",
+    claims: Mapping[str, str | bool] = NO_CLAIMS,
 ) -> str:
-    """Sign a token of this stage for a subject. The scope `admin` becomes the stage's claim of admins.
+    """Sign a token of this stage for a subject, with other claims such as `guest` and `site`.
+
+    The scope `admin` becomes the stage's claim of admins.
 
     Raises: ValueError for a lifetime that the stage does not accept.
     """
@@ -230,12 +233,11 @@ def mint(
         hours = settings.token_life // timedelta(hours=1)
         raise ValueError(f"a token of this stage lives for up to {hours} hours (HUBBUB_TOKEN_HOURS)")
     now, issuer = int(time.time()), own_issuer(settings)
-    claims: dict[str, Any] = {"iss": issuer.name, "aud": issuer.audiences[0], "sub": sub}
-    claims |= {"iat": now, "exp": now + seconds} | ({"scope": scope} if scope else {})
-    claims |= {issuer.admin_claim: issuer.admin_value} if scope == "admin" else {}
-    claims |= {"site": site} if site else {}
-    claims |= ({issuer.name_claim: name} if name else {}) | ({"guest": True} if guest else {})
-    return jwt.encode(claims, read_secret(settings), algorithm="HS256")
+    signed: dict[str, Any] = {"iss": issuer.name, "aud": issuer.audiences[0], "sub": sub, **claims}
+    signed |= {"iat": now, "exp": now + seconds} | ({"scope": scope} if scope else {})
+    signed |= {issuer.admin_claim: issuer.admin_value} if scope == "admin" else {}
+    signed |= {issuer.name_claim: name} if name else {}
+    return jwt.encode(signed, read_secret(settings), algorithm="HS256")
 
 
 def authenticate(settings: Settings, authorization: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from chalicelib import times
 from chalicelib.api import cursors
 from chalicelib.api.schemas import Cursor, Schema
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, Range
 from chalicelib.dynamo.table import Page
 from chalicelib.errors import BadCursor
 
@@ -59,7 +59,7 @@ def read_entries(context: Context, name: str, query: ListQuery) -> Entries:
     scope = ("list", name)
     position = cursors.decode(context.settings, scope, query.cursor)
     page = context.table.query(
-        name, index="gsi1", limit=query.limit, start=_parse(name, position), newest_first=True
+        Range(name, index_name="gsi1"), limit=query.limit, start=_parse(name, position), newest_first=True
     )
     last = page.next
     following = json.dumps([last["pk"], last["sk"], int(last["gsi1sk"])]) if last else ""

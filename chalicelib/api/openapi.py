@@ -195,10 +195,8 @@ def _operation(route: Route) -> Schema:
 
 
 def _body_limit(route: Route) -> str:
-    text = f"At most {route.max_body:,} bytes"
-    if route.max_anonymous_body == route.max_body:
-        return f"{text}."
-    return f"{text}, and {route.max_anonymous_body:,} without a token or with a guest's."
+    text, fewer = f"At most {route.body.max_bytes:,} bytes", route.body.max_anonymous_bytes
+    return f"{text}, and {fewer:,} without a token or with a guest's." if fewer else f"{text}."
 
 
 def _parameters(place: str, kind: Any) -> Iterable[Schema]:
@@ -227,11 +225,11 @@ def _responses(route: Route) -> Schema:
     for status, kind in route.results:
         responses[str(status)] = {"description": _text(kind) or "Done.", "headers": headers}
         if status != 204:
-            media = route.produces.partition(";")[0]
+            media = route.media.type.partition(";")[0]
             media = "text/*" if media == "text/plain" else media  # the `Response` sets the type
             content = _content(kind) if _is_struct(kind) else {}
             responses[str(status)]["content"] = {media: content}
-            if route.has_csv:
+            if route.media.has_csv:
                 responses[str(status)]["content"][CSV] = {"schema": {"type": "string"}}
     for error in list_errors(route):
         code, text = error.code, _text(error)
@@ -260,7 +258,7 @@ def _content(kind: Any) -> Schema:
 def list_errors(route: Route) -> list[type[HubbubError]]:
     """List every error that a route can return: its own errors and the router's."""
     found: dict[type[HubbubError], None] = {}
-    if {"body", "query", "path"} & set(route.arguments) or route.produces == JSON:
+    if {"body", "query", "path"} & set(route.arguments) or route.media.type == JSON:
         found[BadRequest] = None
     if route.access != "public":
         found[Unauthorized] = None

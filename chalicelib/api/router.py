@@ -1,6 +1,6 @@
 """The router registers handlers as routes, validates requests and builds responses.
 
-    @router.route("GET", "/boards/{board}", errors=(NotFound,))
+    @router.route("GET /boards/{board}", errors=(NotFound,))
     def get_board(path: BoardPath, caller: Caller) -> Board:
         return boards.find(connect(), path.board)
 
@@ -80,6 +80,35 @@ def created(value: T, is_new: bool) -> Response[T]:
     return Response(value, status=201 if is_new else 200)
 
 
+class Body(NamedTuple):
+    """The bytes that the body of a request may have, fewer for anonymous callers if stated, and its types."""
+
+    max_bytes: int
+    max_anonymous_bytes: int = 0
+    types: tuple[str, ...] = (JSON,)
+
+    def limit(self, caller: Caller) -> int:
+        """Return how many bytes a caller's body may have. A guest counts as anonymous."""
+        return self.max_bytes if caller.is_trusted else self.max_anonymous_bytes or self.max_bytes
+
+
+class Media(NamedTuple):
+    """The type of a response, whether its rows are also served as CSV, and whether it may be cached.
+
+    A cached response to a request without a token may be some seconds old (caching.py).
+    """
+
+    type: str = JSON
+    has_csv: bool = False
+    is_cached: bool = False
+
+
+NO_BODY = Body(0)
+PLAIN, CACHED = Media(), Media(is_cached=True)
+ROWS, CACHED_ROWS = Media(has_csv=True), Media(has_csv=True, is_cached=True)
+HTML, TEXT = Media("text/html; charset=utf-8"), Media("text/plain")
+
+
 class Route(NamedTuple):
     """A registered route, with everything that its OpenAPI description needs."""
 
@@ -88,17 +117,13 @@ class Route(NamedTuple):
     name: str
     access: Access
     statuses: tuple[int, ...]
-    accepts: tuple[str, ...]
     arguments: Mapping[str, Any]
     result: Any
-    produces: str
-    has_csv: bool
+    body: Body
+    media: Media
     errors: tuple[type[HubbubError], ...]
     description: str
     tag: str
-    max_body: int
-    max_anonymous_body: int
-    is_cached: bool
 
     @property
     def results(self) -> tuple[tuple[int, Any], ...]:
@@ -110,10 +135,6 @@ class Route(NamedTuple):
     def is_limited(self) -> bool:
         """Return whether each call counts for the limits of its sender: users write on this route."""
         return self.access == "user" and self.method != "GET"
-
-    def body_limit(self, caller: Caller) -> int:
-        """Return how many bytes a caller's body may have. A guest counts as anonymous."""
-        return self.max_body if caller.is_trusted else self.max_anonymous_body
 
 
 class Router:
@@ -142,63 +163,40 @@ class Router:
 
     def route(
         self,
-        method: str,
-        path: str,
+        key: str,
         *,
         access: Access = "public",
         status: int | tuple[int, ...] = 200,
-        produces: str = JSON,
-        has_csv: bool = False,
-        accepts: tuple[str, ...] = (JSON,),
+        body: Body = NO_BODY,
+        media: Media = PLAIN,
         errors: tuple[type[HubbubError], ...] = (),
-        max_body: int = 0,
-        max_anonymous_body: int = 0,
-        is_cached: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register a handler for a method and a path.
+        """Register a handler for a method and a path, such as `GET /views`.
 
         `access` is `public`, `user` or `admin`. The first `status` is the default. A handler whose result is
-        a union has one status for each of its types, in their order. With `has_csv` the rows of the result
-        are also served as CSV. `errors` lists the handler's own errors. The errors that every route can
-        return are added to the description.
-
-        A route with a body states the bytes that it may have in `max_body`, and in `max_anonymous_body` if
-        they are fewer without a token or with a guest's.
-
-        With `is_cached` the response to a request without a token may be some seconds old (caching.py).
+        a union has one status for each of its types, in their order. `errors` lists the handler's own errors.
+        The errors that every route can return are added to the description.
 
         A path that belongs to a feature which is off is not registered, so it is 404.
         """
+        method, path = key.split(" ")
         if not self.has(self.feature_of(path)):
             return lambda handler: handler
         statuses = status if isinstance(status, tuple) else (status,)
 
         def register(handler: Callable[..., Any]) -> Callable[..., Any]:
             arguments = get_type_hints(handler)
-            if ("body" in arguments) != bool(max_body):
-                raise ValueError(f"{method} {path}: `max_body` belongs to a body, and a body to `max_body`")
+            if ("body" in arguments) != bool(body.max_bytes):
+                raise ValueError(f"{key}: the `body` of a route belongs to an argument of its handler")
             result = arguments.pop("return", None)
             if get_origin(result) is Response:
                 [result] = get_args(result)
             text = (handler.__doc__ or "").strip()
             name = handler.__name__
+            first = path.split("/")[1]
+            tag = first if first in self.features else SERVICE
             route = Route(
-                method,
-                path,
-                name,
-                access,
-                statuses,
-                accepts,
-                arguments,
-                result,
-                produces,
-                has_csv,
-                errors,
-                text,
-                first if (first := path.split("/")[1]) in self.features else SERVICE,
-                max_body,
-                max_anonymous_body or max_body,
-                is_cached,
+                method, path, name, access, statuses, arguments, result, body, media, errors, text, tag
             )
             self.routes.append(route)
 
@@ -206,7 +204,7 @@ class Router:
                 return self._serve(route, handler, captured)
 
             options = {"authorizer": self.authorizer} if access != "public" else {}
-            types = list(accepts) if "body" in arguments else ["*/*"]
+            types = list(body.types) if "body" in arguments else ["*/*"]
             self.app.route(path, methods=[method], name=name, content_types=types, **options)(view)
             return handler
 
@@ -247,7 +245,7 @@ class Router:
     ) -> ChaliceResponse:
         """Call a handler, unless a cached response will do."""
         request: Any = self.app.current_request
-        if not route.is_cached or not self.cache.seconds:
+        if not route.media.is_cached or not self.cache.seconds:
             return self._call(route, handler, captured)
         query: Any = request.query_params or {}
         key = (
@@ -278,7 +276,7 @@ class Router:
             _check_query(route, request.query_params)
             address = request.context.get("identity", {}).get("sourceIp", "")
             caller = _authorize(route, request)._replace(address=address)
-            limit = route.body_limit(caller)
+            limit = route.body.limit(caller)
             ready = {
                 "caller": caller,
                 "headers": request.headers,
@@ -370,7 +368,7 @@ def _check_length(route: Route, captured: Mapping[str, str]) -> None:
 
 def _check_query(route: Route, query: Any) -> None:
     """Raise BadRequest for a query parameter that the call does not have. Files ignore their query."""
-    if route.produces not in (JSON, "image/svg+xml"):
+    if route.media.type not in (JSON, "image/svg+xml"):
         return
     fields = msgspec.structs.fields(route.arguments["query"]) if "query" in route.arguments else ()
     names = [field.encode_name for field in fields]
@@ -437,7 +435,7 @@ def prefers_representation(headers: Mapping[str, str]) -> bool:
 
 def _prefers_csv(route: Route, headers: Mapping[str, str]) -> bool:
     """Return whether a client prefers CSV to JSON, for a route that has both (RFC 9110, 12.5.1)."""
-    if not route.has_csv:
+    if not route.media.has_csv:
         return False
     quality = dict.fromkeys((CSV, JSON), 0.0)
     for part in headers.get("accept", "").split(","):
@@ -458,10 +456,10 @@ def _encode(route: Route, result: Any, as_csv: bool) -> ChaliceResponse:
         more = {NEXT_CURSOR: cursor} if cursor else {}
         own = {"Content-Type": f"{CSV}; charset=utf-8", "Vary": "Accept", **more, **response.headers}
         return ChaliceResponse(codec.encode_csv(response.body), headers=own, status_code=status)
-    is_json = route.produces == JSON
+    is_json = route.media.type == JSON
     body = "" if status == 204 else codec.encode(response.body) if is_json else response.body
-    vary = {"Vary": "Accept"} if route.has_csv else {}
-    headers: dict[str, str | list[str]] = {"Content-Type": route.produces, **vary, **response.headers}
+    vary = {"Vary": "Accept"} if route.media.has_csv else {}
+    headers: dict[str, str | list[str]] = {"Content-Type": route.media.type, **vary, **response.headers}
     return ChaliceResponse(body, headers=headers, status_code=status)
 
 

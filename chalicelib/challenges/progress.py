@@ -28,7 +28,7 @@ from chalicelib.challenges import definitions
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Images, Item, Key
+from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_player, index_key
@@ -251,4 +251,4 @@ def read_paths(table: Table, challenge: str, player: str) -> list[Item]:
     Cost: 1 RCU per 4 KB, in one query.
     """
     pk = progress_key(challenge, player).pk
-    return table.query(pk, ("PATH#", "PATH$"), limit=MAX_PATHS_READ, consistent=True).items
+    return table.query(Range(pk, ("PATH#", "PATH$")), limit=MAX_PATHS_READ, consistent=True).items

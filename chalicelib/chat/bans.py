@@ -20,7 +20,7 @@ from typing import Any
 from chalicelib import times
 from chalicelib.api import auth, rates
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Key, Range
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
@@ -80,5 +80,5 @@ def list_banned(context: Context) -> set[str]:
 
     Cost: 0.5 RCU for about 40 bans.
     """
-    pages = context.table.query_pages(INDEX, (times.epoch(context.now) + 1, 10**11), index="gsi1")
+    pages = context.table.query_pages(Range(INDEX, (times.epoch(context.now) + 1, 10**11), "gsi1"))
     return {item["pk"].removeprefix("BAN#") for page in pages for item in page.items}

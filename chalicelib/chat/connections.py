@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from chalicelib import times
 from chalicelib.api import rates
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 
 LONGEST = timedelta(hours=2, minutes=5)  # API Gateway closes a connection after two hours
@@ -225,7 +225,7 @@ def list_all(table: Table) -> Iterator[Item]:
 
     Cost: 0.5 RCU for about 30 entries of the index, and 0.5 RCU for each connection.
     """
-    for page in table.query_pages(INDEX, (0, 10**11), index="gsi1", limit=100):
+    for page in table.query_pages(Range(INDEX, (0, 10**11), "gsi1"), limit=100):
         found = table.get_many(Key(item["pk"], item["sk"]) for item in page.items)
         yield from (item for item in found.values() if item["state"] != "gone")
 

@@ -29,7 +29,7 @@ from chalicelib.chat.schemas import (
     ReportsQuery,
 )
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Page
 from chalicelib.errors import Conflict, NotFound
 from chalicelib.settings import Settings
@@ -116,7 +116,7 @@ def list_reports(context: Context, query: ReportsQuery) -> Reports:
     after = cursors.decode(context.settings, scope, query.cursor)
 
     def read(limit: int, start: Item | None) -> Page:
-        return context.table.query(PARTITION, limit=limit, start=start, newest_first=True)
+        return context.table.query(Range(PARTITION), limit=limit, start=start, newest_first=True)
 
     texts = listing.read_texts(read, query.limit, {"pk": PARTITION, "sk": after} if after else None)
     items, position = listing.fill_page(

@@ -32,7 +32,7 @@ from chalicelib.chat import connections
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, Range, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, NotFound
 from chalicelib.feature import Topic
@@ -304,7 +304,7 @@ def _post_to_listeners(context: Context, sources: Sources, topic: str, deadline:
     usual = codec.encode({"type": "update", "topic": topic, "value": value})
     count, bounds = 0, ("CONN#", "CONN#~")
     for page in context.table.query_pages(
-        _partition(digest_topic(topic)), bounds, limit=PAGE, consistent=True
+        Range(_partition(digest_topic(topic)), bounds), limit=PAGE, consistent=True
     ):
         first = times.milliseconds(context.now) % max(1, len(page.items))
         listeners = page.items[first:] + page.items[:first]

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from chalicelib import times
 from chalicelib.chat import connections
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 
@@ -78,7 +78,7 @@ def list_newcomers(context: Context, lobby: str, span: timedelta) -> list[str]:
 
     Cost: 0.5 RCU per 4 KB (about 25 entries).
     """
-    entries = context.table.query(f"WAITING#{lobby}", limit=100, newest_first=True).items
+    entries = context.table.query(Range(f"WAITING#{lobby}"), limit=100, newest_first=True).items
     young = [id_of(entry) for entry in entries if _waited(entry["sk"], context.now) < span.total_seconds()]
     return young if len(entries) > 1 else []
 
@@ -93,7 +93,7 @@ def find_candidates(context: Context, me: Item) -> list[Item]:
     """
     start, found = None, list[Item]()
     for _ in range(PAGES):
-        page = context.table.query(f"WAITING#{me['lobby']}", limit=PAGE, start=start, consistent=True)
+        page = context.table.query(Range(f"WAITING#{me['lobby']}"), limit=PAGE, start=start, consistent=True)
         found = rank_candidates(me, [*found, *page.items], context.now, context.settings)
         if (found and not is_former(me, found[0])) or (start := page.next) is None:
             break

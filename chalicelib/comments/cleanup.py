@@ -21,7 +21,7 @@ from chalicelib.comments.replies import REPLY
 from chalicelib.comments.votes import VOTE
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Images, Item, Key
+from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import Table
 
 STEP = 100  # items that one step deletes
@@ -84,7 +84,7 @@ def _delete_some(table: Table, key: Key) -> int:
     for prefix in (REPLY, VOTE):
         if len(found) < STEP:
             bounds = (f"{prefix}{id}#", f"{prefix}{id}$")  # `$` follows `#`
-            found += table.query(key.pk, bounds, limit=STEP - len(found), consistent=True).items
+            found += table.query(Range(key.pk, bounds), limit=STEP - len(found), consistent=True).items
     map_concurrently(lambda item: table.delete(Key(item["pk"], item["sk"])), found)
     return len(found)
 

@@ -54,7 +54,7 @@ from chalicelib.comments.schemas import (
 )
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key, chunks
+from chalicelib.dynamo.items import Item, Key, Range, chunks
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Forbidden
 
@@ -91,7 +91,7 @@ class Reading:
 
     def query(self, prefix: str, after: str, limit: int) -> Page:
         """Read the newest items with a prefix that are older than `after`."""
-        return self.table.query(self.pk, _bounds(after, prefix), limit=limit, newest_first=True)
+        return self.table.query(Range(self.pk, _bounds(after, prefix)), limit=limit, newest_first=True)
 
 
 @dataclass
@@ -144,7 +144,7 @@ def list_hidden(context: Context, product: str, query: HiddenQuery) -> Comments:
 
     def read(limit: int, start: Item | None) -> Page:
         bounds = (first.sk, f"{first.sk}~")
-        page = context.table.query(first.pk, bounds, limit=limit, start=start, newest_first=True)
+        page = context.table.query(Range(first.pk, bounds), limit=limit, start=start, newest_first=True)
         counted = context.table.get_many(counters_key(product, id_of(item)) for item in page.items)
         by_id = {id_of(item): item for item in counted.values()}
         return page._replace(
@@ -212,8 +212,8 @@ def _list_newest(
     scope = (f"{name.lower()} of all products",)
     below = cursors.decode(context.settings, scope, query.cursor)
     bounds = (0, int(below) - 1 if below else MOST)
-    shards = [f"{name}#{shard}" for shard in range(SHARDS)]
-    read = partial(context.table.query, sk=bounds, index="gsi1", limit=query.limit + 1, newest_first=True)
+    shards = [Range(f"{name}#{shard}", bounds, "gsi1") for shard in range(SHARDS)]
+    read = partial(context.table.query, limit=query.limit + 1, newest_first=True)
     found = [item for page in map_concurrently(read, shards) for item in page.items]
     entries = sorted(found, key=lambda entry: -entry["gsi1sk"])
 
@@ -242,7 +242,7 @@ def _decide(reading: Reading, language: str) -> Decision:
         found = reading.table.get_many([whole, key])
         reading.add(Page([], None, 2 * planner.UNIT))
         return planner.decide(found.get(whole, {}), {language: found.get(key, {})}, ratings, limit)
-    page = reading.table.query(whole.pk, (whole.sk, f"{whole.sk}#~"), limit=LANGUAGES + 1)
+    page = reading.table.query(Range(whole.pk, (whole.sk, f"{whole.sk}#~")), limit=LANGUAGES + 1)
     by_key = {item["sk"]: item for item in reading.add(page)}
     every = by_key.pop(whole.sk, {})
     languages = {sk.removeprefix("S#"): item for sk, item in by_key.items()}
@@ -296,7 +296,7 @@ def _read_stretch(reading: Reading, after: str, limit: int, room: int) -> tuple[
     if not by_id:
         return [], id_of(taken[-1]) if more else ""
     bounds = (f"{COMMENT}{min(by_id)}", f"{COMMENT}{max(by_id)}")
-    page = reading.table.query(reading.pk, bounds, limit=len(by_id), newest_first=True)
+    page = reading.table.query(Range(reading.pk, bounds), limit=len(by_id), newest_first=True)
     items = [counters.with_counts(item, by_id.get(id_of(item))) for item in reading.add(page)]
     return items, id_of(taken[-1]) if more else ""
 
@@ -338,9 +338,7 @@ def _fill(reading: Reading, sub_queries: Sequence[SubQuery], missing: int) -> No
     queries = [
         partial(
             reading.table.query,
-            sub_query.pk,
-            _bounds(sub_query.after),
-            index="gsi2",
+            Range(sub_query.pk, _bounds(sub_query.after), "gsi2"),
             limit=min(sub_query.size, most),
             newest_first=True,
         )
@@ -361,7 +359,7 @@ def _with_counts(reading: Reading, decision: Decision, items: list[Item], before
     bare, found = items[before:], dict[str, Item]()
     if bare and decision.total <= SPARSE * decision.matching:
         bounds = (f"{COUNTERS}{id_of(bare[-1])}", f"{COUNTERS}{id_of(bare[0])}")
-        page = reading.table.query(reading.pk, bounds, limit=SPARSE * len(bare), newest_first=True)
+        page = reading.table.query(Range(reading.pk, bounds), limit=SPARSE * len(bare), newest_first=True)
         found = {id_of(item): item for item in reading.add(page)}
     missing = [counters_key(reading.product, id) for item in bare if (id := id_of(item)) not in found]
     found |= {id_of(item): item for item in reading.table.get_many(missing).values()}

@@ -40,7 +40,7 @@ from chalicelib.comments.comments import (
 from chalicelib.comments.counters import counters_key
 from chalicelib.comments.schemas import Replies, RepliesQuery, Reply, ReplyBody, ReplyPatch, ReplyPath
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Busy, Conflict, Forbidden, NotFound
 
@@ -293,7 +293,7 @@ def list_replies(context: Context, product: str, id: str, query: RepliesQuery, c
     first = reply_key(product, id, "")
 
     def read(limit: int, start: Item | None) -> Page:
-        return context.table.query(first.pk, (first.sk, f"{first.sk}~"), limit=limit, start=start)
+        return context.table.query(Range(first.pk, (first.sk, f"{first.sk}~")), limit=limit, start=start)
 
     start = {"pk": first.pk, "sk": first.sk + after} if after else None
     items, position = listing.fill_page(

@@ -19,6 +19,14 @@ class Key(NamedTuple):
     sk: str
 
 
+class Range(NamedTuple):
+    """The items of a partition, of the table or of an index, between two sort keys, both included."""
+
+    pk: str
+    sk: tuple[Any, Any] | None = None
+    index_name: str = ""
+
+
 MAX_EXPONENT = 125  # of a DynamoDB number; an int with more zeros than that could fill the memory
 
 _serializer = TypeSerializer()

@@ -27,7 +27,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from chalicelib.dynamo import capacity
-from chalicelib.dynamo.items import Item, Key, chunks, pack, unpack
+from chalicelib.dynamo.items import Item, Key, Range, chunks, pack, unpack
 from chalicelib.dynamo.retries import (
     CONNECT_TIMEOUT,
     READ_TIMEOUT,
@@ -105,36 +105,35 @@ class Table:
 
     def query(
         self,
-        pk: str,
-        sk: tuple[Any, Any] | None = None,
+        span: Range,
         *,
-        index: str = "",
         limit: int = 100,
         start: Item | None = None,
         newest_first: bool = False,
         consistent: bool = False,
         attributes: Sequence[str] = (),
     ) -> Page:
-        """Read one page of a partition in sort-key order; both bounds of `sk` are included.
+        """Read one page of a range in sort-key order.
 
-        Follows DynamoDB's own 1 MB pages until `limit` items are read or the partition ends. The page begins
+        Follows DynamoDB's own 1 MB pages until `limit` items are read or the range ends. The page begins
         strictly after the key `start`. With `attributes` it has only these attributes, which costs the same.
 
         Cost: 0.5 RCU per 4 KB of all items together; 1 RCU if strongly consistent.
         """
-        names = {"#pk": f"{index}pk"} | ({"#sk": "gsi1sk" if index == "gsi1" else "sk"} if sk else {})
-        values = {":pk": pk, ":low": sk[0], ":high": sk[1]} if sk else {":pk": pk}
+        names = {"#pk": f"{span.index_name}pk"}
+        names |= {"#sk": "gsi1sk" if span.index_name == "gsi1" else "sk"} if span.sk else {}
+        values = {":pk": span.pk} | ({":low": span.sk[0], ":high": span.sk[1]} if span.sk else {})
         request: Any = {
             "TableName": self.name,
-            "KeyConditionExpression": "#pk = :pk" + (" AND #sk BETWEEN :low AND :high" if sk else ""),
+            "KeyConditionExpression": "#pk = :pk" + (" AND #sk BETWEEN :low AND :high" if span.sk else ""),
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": pack(values),
             "ScanIndexForward": not newest_first,
             "ConsistentRead": consistent,
             "ReturnConsumedCapacity": "TOTAL",
         }
-        if index:
-            request["IndexName"] = index
+        if span.index_name:
+            request["IndexName"] = span.index_name
         if attributes:
             request["ProjectionExpression"] = ", ".join(f"#a{i}" for i in range(len(attributes)))
             request["ExpressionAttributeNames"] |= {f"#a{i}": name for i, name in enumerate(attributes)}
@@ -151,22 +150,14 @@ class Table:
             if start is None or len(items) >= limit:
                 return Page(items, start, units)
 
-    def query_pages(
-        self,
-        pk: str,
-        sk: tuple[Any, Any] | None = None,
-        *,
-        index: str = "",
-        limit: int = 100,
-        consistent: bool = False,
-    ) -> Iterator[Page]:
-        """Yield all pages of a partition, each of up to `limit` items; each is read when it is needed.
+    def query_pages(self, span: Range, *, limit: int = 100, consistent: bool = False) -> Iterator[Page]:
+        """Yield all pages of a range, each of up to `limit` items; each is read when it is needed.
 
         Cost: that of `query` for each page.
         """
         start: Item | None = None
         while True:
-            page = self.query(pk, sk, index=index, limit=limit, start=start, consistent=consistent)
+            page = self.query(span, limit=limit, start=start, consistent=consistent)
             yield page
             if (start := page.next) is None:
                 return

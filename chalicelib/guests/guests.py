@@ -27,8 +27,7 @@ def sign_in(context: Context, body: GuestBody, caller: auth.Caller) -> Guest:
     if wait := rates.take(context, bucket, LIMIT):
         raise SlowDown("Too many guests from this address. Retry after the time in Retry-After.", wait / 1000)
     sub, name = caller.sub if caller.guest else f"guest-{secrets.token_hex(10)}", names.clean(body.name)
-    token = auth.mint(
-        context.settings, sub, seconds=int(context.settings.token_life.total_seconds()), name=name, guest=True
-    )
+    seconds = int(context.settings.token_life.total_seconds())
+    token = auth.mint(context.settings, sub, seconds=seconds, name=name, claims={"guest": True})
     expires = times.to_iso((context.now + context.settings.token_life).replace(microsecond=0))
     return Guest(token=token, sub=sub, name=name, expires=expires)

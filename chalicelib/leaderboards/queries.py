@@ -19,7 +19,7 @@ from chalicelib import times
 from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
 from chalicelib.leaderboards import boards, scores
@@ -111,8 +111,7 @@ def list_activities(
     first, cursor_scope = scores.activity_key(name, player, ""), ("activities", name, player)
     after = cursors.decode(context.settings, cursor_scope, query.cursor)
     page = context.table.query(
-        first.pk,
-        (first.sk, first.sk[:-1] + "$"),  # `$` follows `#` in ASCII
+        Range(first.pk, (first.sk, first.sk[:-1] + "$")),  # `$` follows `#` in ASCII
         limit=query.limit,
         start={"pk": first.pk, "sk": after} if after else None,
     )

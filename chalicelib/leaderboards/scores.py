@@ -30,7 +30,7 @@ from chalicelib.aggregates.tags import find_counted, keep, make_tag
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Images, Item, Key
+from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
@@ -326,7 +326,7 @@ def remove_player(context: Context, name: str, player: str, caller: Caller) -> N
     first = score_key(name, 0, player)
     prefix = first.sk.removesuffix("0")
     for item in context.table.query(
-        first.pk, (prefix, f"{prefix}~"), limit=MAX_SEASONS, consistent=True
+        Range(first.pk, (prefix, f"{prefix}~")), limit=MAX_SEASONS, consistent=True
     ).items:
         _remove(context, item)
 

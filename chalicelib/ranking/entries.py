@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from chalicelib.concurrency import submit
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Page, Table
 from chalicelib.ranking.ranking import Ranking, shard_key
 from chalicelib.ranking.tree import TIE
@@ -72,9 +72,7 @@ def _start_listing(
 
     def read_page(shard: int, start: Item | None = None) -> Page:
         return table.query(
-            shard_key(ranking, shard),
-            bounds,
-            index="gsi1",
+            Range(shard_key(ranking, shard), bounds, "gsi1"),
             limit=size,
             start=start,
             newest_first=best_first,

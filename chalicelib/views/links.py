@@ -24,7 +24,7 @@ def make(context: Context, site: str, expires: str, address: str) -> Link:
         raise Unprocessable(
             f"`expires` must be within the next {int(most / 3600)} hours (HUBBUB_TOKEN_HOURS)"
         )
-    token = auth.mint(context.settings, SUBJECT, scope="statistics", seconds=seconds, site=site)
+    token = auth.mint(context.settings, SUBJECT, scope="statistics", seconds=seconds, claims={"site": site})
     return Link(url=f"{address}web/dashboard.html?site={quote(site)}#token={token}")
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chalicelib import times, urls
 from chalicelib.api import cursors
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest
 from chalicelib.views import definitions, sources
@@ -135,7 +135,7 @@ def read_intervals(
     first = interval.begin(site.find_day(start))
     bounds = (f"DAY#{first.isoformat()}", f"DAY#{last.isoformat()}")
     found, left = list[Item](), MAX_UNITS
-    for page in context.table.query_pages(pk, bounds, limit=100):
+    for page in context.table.query_pages(Range(pk, bounds), limit=100):
         found += page.items
         left -= page.units
         if page.next and left < page.units:
@@ -176,8 +176,7 @@ def list_events(context: Context, query: EventsQuery) -> ViewEvents:
         start, end = read_range(query, context.now, context.settings.views_window, longest, site)
         low, high, after = f"T#{times.to_sort_key(start)}", f"T#{times.to_sort_key(end)}", ""
     page = context.table.query(
-        pk,
-        (low, high),
+        Range(pk, (low, high)),
         limit=query.limit,
         start={"pk": pk, "sk": after} if after else None,
     )

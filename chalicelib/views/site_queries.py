@@ -17,7 +17,7 @@ from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Key, Range
 from chalicelib.errors import BadRequest, Forbidden, Unauthorized
 from chalicelib.views import definitions, sites, totals
 from chalicelib.views.definitions import Definition
@@ -187,7 +187,9 @@ def list_goals(context: Context, query: SourcesQuery, caller: Caller) -> Goals:
 
     def count_visitors(name: str) -> int:
         pk = f"{sites.goal_key(site.site, '', '').pk}{name}"
-        days = context.table.query(pk, period.bounds, limit=LONGEST.days, attributes=("visitors",)).items
+        days = context.table.query(
+            Range(pk, period.bounds), limit=LONGEST.days, attributes=("visitors",)
+        ).items
         return sum(int(day.get("visitors", 0)) for day in days)
 
     visitors = map_concurrently(count_visitors, [name for name, _ in goals])
@@ -248,7 +250,7 @@ def _read_largest(
     days, is_whole, pk = list(period.days), True, sites.day_key(site.site, "").pk
     if len(days) > 1:
         names, most = ("sk", attribute), toplist.fit_days(pk, units / 2)
-        page = context.table.query(pk, period.bounds, limit=most, newest_first=True, attributes=names)
+        page = context.table.query(Range(pk, period.bounds), limit=most, newest_first=True, attributes=names)
         largest = sorted(page.items, key=lambda item: -item.get(attribute, 0))
         days = [item["sk"].removeprefix("DAY#") for item in largest if item.get(attribute, 0) > 0]
         units, is_whole = units - page.units, page.next is None

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Literal, Self, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
 import boto3
 import botocore.session
@@ -150,29 +150,33 @@ def start(
         command = [sys.executable, "-m", "local.engines.guard", "--listener", str(listener.fileno())]
         command += ["--program", str(program), "--state", str(state)]
         # The folder stays locked until the engine has ended.
-        return launch(command, listener, log, opened, inherited=[lock.fileno()] if lock else [])
+        return launch(Program(command), listener, log, opened, [lock.fileno()] if lock else [])
+
+
+class Program(NamedTuple):
+    """The command of an engine, its part of the environment, and a path that it serves once it is ready."""
+
+    command: list[str]
+    environment: Mapping[str, str] = MappingProxyType({})
+    ready: str = "/"
 
 
 def launch(
-    command: list[str],
+    program: Program,
     listener: socket.socket,
     log: IO[bytes],
     opened: contextlib.ExitStack,
-    *,
-    ready: str = "/",
-    environment: Mapping[str, str] = MappingProxyType({}),
     inherited: Iterable[int] = (),
 ) -> Engine:
     """Start a process that serves on a listening socket, and return it as an engine once it responds.
 
-    The engine closes what is `opened` when it stops. `ready` is a path that it serves, and `inherited` are
-    descriptors that it keeps open.
+    The engine closes what is `opened` when it stops, and keeps the `inherited` descriptors open.
     """
     process = subprocess.Popen(
-        command,
+        program.command,
         cwd=ROOT,
         # An engine must not see real credentials.
-        env={**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, **environment},
+        env={**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, **program.environment},
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -184,7 +188,7 @@ def launch(
     opened.callback(_stop_process, process)
     endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
     listener.close()  # an engine that has ended refuses connections
-    _wait_until_ready(process, endpoint + ready, log)
+    _wait_until_ready(process, endpoint + program.ready, log)
     return Engine(endpoint, process, opened.pop_all())
 
 

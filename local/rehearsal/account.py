@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from local.engines.engine import Engine, launch, listen
+from local.engines.engine import Engine, Program, launch, listen
 
 FUNCTIONS = "SERVE_FUNCTIONS"
 """The variable that is set for a stage that is deployed here. Its corrections cost more imports."""
@@ -41,4 +41,4 @@ def start(*, has_functions: bool = False, checks_policies: bool = False) -> Engi
             FUNCTIONS: "1" if has_functions else "",
         }
         command = [sys.executable, "-m", "local.rehearsal.ministack", str(listener.fileno())]
-        return launch(command, listener, log, opened, ready="/_ministack/ready", environment=environment)
+        return launch(Program(command, environment, ready="/_ministack/ready"), listener, log, opened)

@@ -8,33 +8,42 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import click
 
 from chalicelib.feature import Person
 from chalicelib.settings import Settings
-from ops.cli.options import INCOMPLETE, JSON, RATE, SEGMENTS, SETTLE, STAGE, YES
+from ops.cli.options import CONSENT, INCOMPLETE, JSON, PACE, SETTLE, STAGE, Consent, gather
+from ops.maintenance.pace import Pace
+
+
+class Named(NamedTuple):
+    """A person as a command names them. The name may be missing."""
+
+    name: str | None
+    clients: tuple[str, ...]
+
+
+CLIENTS = click.option(
+    "--client", "clients", multiple=True, help="A client id of the person in views. May be repeated."
+)
 
 
 @click.command()
 @STAGE
 @click.option("--feature", help="Export the items of one feature only, for example views.")
-@click.option("--person", "name", help="Export the items of one person only: a player or author.")
-@click.option("--client", "clients", multiple=True, help="A client id of the person. May be repeated.")
+@gather(
+    "named",
+    Named,
+    click.option("--person", "name", help="Export the items of one person only: a player or author."),
+    CLIENTS,
+)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
-@SEGMENTS
-@RATE
+@PACE
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON to standard error.")
 def export(
-    stage: str,
-    feature: str | None,
-    name: str | None,
-    clients: tuple[str, ...],
-    output: Path | None,
-    segments: int,
-    rate: float | None,
-    as_json: bool,
+    stage: str, feature: str | None, named: Named, output: Path | None, pace: Pace, as_json: bool
 ) -> None:
     """Export a table's items as JSON lines in DynamoDB's typed JSON.
 
@@ -54,10 +63,10 @@ def export(
     settings = load(stage)
     import app  # after `load`, which sets the environment of the stage
 
-    if feature not in (None, *(names := [one.name for one in app.FEATURES])):
+    if feature not in (None, *(names := [known.name for known in app.FEATURES])):
         raise click.BadParameter(f"the features are {', '.join(names)}", param_hint="--feature")
     table = connect(settings)
-    person = _parse_person(settings, name, clients) if name is not None else None
+    person = None if named.name is None else _parse_person(settings, named.name, named.clients)
 
     def is_wanted(item: Item) -> bool:
         if feature and owner_of(app.FEATURES, Key(item["pk"], item["sk"])) != feature:
@@ -71,9 +80,9 @@ def export(
             seen.update(more)
             say(f"{seen['read']:,} items read, {seen['written']:,} written")
 
-        done = work.export_items(table, is_wanted, file, segments, rate, tick)
-        if name and not done["written"]:
-            raise _not_found(name, stage, "exported")
+        done = work.export_items(table, is_wanted, file, pace, tick)
+        if named.name and not done["written"]:
+            raise _not_found(named.name, stage, "exported")
     if as_json:
         click.echo(json.dumps({"read": done["read"], "written": done["written"]}), err=True)
     else:
@@ -114,28 +123,13 @@ def _written(output: Path | None) -> Iterator[IO[str]]:
 
 
 @click.command()
-@click.argument("name")
+@gather("named", Named, click.argument("name"), CLIENTS)
 @STAGE
-@click.option(
-    "--client", "clients", multiple=True, help="A client id of the person in views. May be repeated."
-)
-@click.option("--dry-run", is_flag=True, help="Count the items and erase nothing.")
-@YES
-@SEGMENTS
-@RATE
+@CONSENT
+@PACE
 @SETTLE
 @JSON
-def erase(
-    name: str,
-    stage: str,
-    clients: tuple[str, ...],
-    dry_run: bool,
-    yes: bool,
-    segments: int,
-    rate: float | None,
-    settle: float,
-    as_json: bool,
-) -> None:
+def erase(named: Named, stage: str, consent: Consent, pace: Pace, settle: float, as_json: bool) -> None:
     """Erase all data of a person: the player and author NAME, and the views of each --client.
 
     `export --person NAME` writes the same items to a file first.
@@ -152,7 +146,8 @@ def erase(
     from ops.stage import load
 
     settings = load(stage)
-    person = _parse_person(settings, name, clients)
+    name = named.name or ""
+    person = _parse_person(settings, name, named.clients)
     table = connect(settings)
     with progress("reading") as say:
         seen: Counter[str] = Counter()
@@ -161,15 +156,15 @@ def erase(
             seen.update(more)
             say(f"{seen['read']:,} items read, {seen.total() - seen['read']:,} of {name}")
 
-        if dry_run or not yes:
-            found = work.count_items(table, person, segments, rate, tick)
+        if consent.dry_run or not consent.yes:
+            found = work.count_items(table, person, pace, tick)
             del found["read"]
-    if dry_run:
+    if consent.dry_run:
         _show({"dryRun": True, "found": dict(found)}, as_json)
         if not found:
             raise _not_found(name, stage, "erased")
         return
-    if not yes:
+    if not consent.yes:
         if not found and not work.is_started(table, person):
             raise _not_found(name, stage, "erased")
         _show({"found": dict(found)}, as_json=False)
@@ -178,7 +173,7 @@ def erase(
         )
     with progress("erasing") as say:
         seen.clear()
-        done = work.erase(table, person, segments=segments, rate=rate, settle=settle, report=tick)
+        done = work.erase(table, person, pace, settle=settle, report=tick)
     _show({"erased": dict(done.erased), "left": dict(done.left), "looks": done.passes}, as_json)
     if done.left:
         raise click.exceptions.Exit(INCOMPLETE)
@@ -203,8 +198,7 @@ def _page(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 @click.command()
 @click.argument("url", callback=_page)
 @STAGE
-@click.option("--dry-run", is_flag=True, help="Count the items and remove nothing.")
-@YES
+@CONSENT
 @click.option("--rate", type=click.FloatRange(1), help="Maximum deletions per second.  [default: unlimited]")
 @click.option(
     "--patience",
@@ -215,7 +209,7 @@ def _page(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 )
 @JSON
 def forget_page(
-    url: str, stage: str, dry_run: bool, yes: bool, rate: float | None, patience: float, as_json: bool
+    url: str, stage: str, consent: Consent, rate: float | None, patience: float, as_json: bool
 ) -> None:
     """Remove the page URL: its views, visitors, days, total and rank among the top pages.
 
@@ -229,12 +223,12 @@ def forget_page(
     from ops.stage import load
 
     table = connect(load(stage))
-    if dry_run or not yes:
+    if consent.dry_run or not consent.yes:
         found = work.count_items(table, url)
-    if dry_run:
+    if consent.dry_run:
         _show({"dryRun": True, "url": url, "found": dict(found)}, as_json)
         return
-    if not yes:
+    if not consent.yes:
         if not found.total():
             raise _not_found(url, stage, "removed")
         _show({"found": dict(found)}, as_json=False)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, STAGE, WAIT
+from ops.cli.options import INCOMPLETE, INTERRUPTED, REPORT, STAGE, Report, gather
+from ops.imports.formats import Columns, Format
 from ops.stage import new_context
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ def _sites(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...
     "sites, to name the scheme of each.",
 )
 @STAGE
-@JSON
-@WAIT
-def import_log(file: str, sites: dict[str, str], stage: str, as_json: bool, waits: bool) -> None:
+@REPORT
+def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> None:
     """Import page views from an access log.
 
     FILE is in Apache's common, combined or vhost_combined format, nginx' default, Caddy's JSON, CloudFront's
@@ -93,7 +93,7 @@ def import_log(file: str, sites: dict[str, str], stage: str, as_json: bool, wait
                 summary = write(store, found, settings, datetime.now(UTC), key)
             except NoSite:
                 raise click.UsageError("a line names no host: give the one --site of such lines") from None
-            if waits:
+            if report.waits:
                 task = progress.add_task("aggregates", total=len(summary.days))
                 counted = wait(store, sorted(summary.days), lambda: progress.advance(task))
     if not summary.lines:
@@ -114,7 +114,7 @@ def import_log(file: str, sites: dict[str, str], stage: str, as_json: bool, wait
     pages = len({url for url, _ in summary.days})
     fields = {"lines": summary.lines, "views": summary.views, "distinct": summary.distinct, "pages": pages}
     skipped = {reason.value: summary.skipped[reason] for reason in Skip}
-    _show(fields, skipped, counted, as_json)
+    _show(fields, skipped, counted, report)
 
 
 def _show_line(line: tuple[int, str] | None) -> str:
@@ -138,24 +138,17 @@ def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> st
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--board", required=True, callback=_identifier, help="An existing leaderboard.")
-@click.option("--player", required=True, metavar="COLUMN", help="The column with the player.")
-@click.option("--value", required=True, metavar="COLUMN", help="The column with the value.")
-@click.option("--id", metavar="COLUMN", help="The column with the submission's id.  [default: the player]")
-@click.option("--time", metavar="COLUMN", help="The column with the ISO 8601 time.  [default: now]")
+@gather(
+    "columns",
+    Columns,
+    click.option("--player", required=True, metavar="COLUMN", help="The column with the player."),
+    click.option("--value", required=True, metavar="COLUMN", help="The column with the value."),
+    click.option("--id", metavar="COLUMN", help="The column with the id.  [default: the player]"),
+    click.option("--time", metavar="COLUMN", help="The column with the ISO 8601 time.  [default: now]"),
+)
 @STAGE
-@JSON
-@WAIT
-def import_scores(
-    file: str,
-    board: str,
-    player: str,
-    value: str,
-    id: str | None,
-    time: str | None,
-    stage: str,
-    as_json: bool,
-    waits: bool,
-) -> None:
+@REPORT
+def import_scores(file: str, board: str, columns: Columns, stage: str, report: Report) -> None:
     """Import scores from a CSV file into a leaderboard.
 
     FILE has a header line and may be compressed with gzip; - is stdin. A submission with the same player and
@@ -169,7 +162,7 @@ def import_scores(
     from chalicelib.dynamo import table
     from chalicelib.errors import NotFound
     from chalicelib.leaderboards import boards
-    from ops.imports.scores import Columns, Outcome, Skip, read, wait, write
+    from ops.imports.scores import Outcome, Skip, read, wait, write
     from ops.stage import load
 
     store, now, counted = table.connect(load(stage)), datetime.now(UTC), None
@@ -181,9 +174,9 @@ def import_scores(
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     with _explain_errors(file), progress:
-        found = read(_lines(file, progress), Columns(player, value, id, time), defined, now)
+        found = read(_lines(file, progress), columns, defined, now)
         summary = write(store, board, found)
-        if waits:
+        if report.waits:
             task = progress.add_task("ranking", total=len(summary.players))
             players = list(summary.players)
             counted = wait(store, defined, players, lambda done: progress.advance(task, done))
@@ -194,9 +187,9 @@ def import_scores(
         )
     if counted is False:
         click.echo("all scores are written; the stream has not ranked all of them yet", err=True)
-    fields = {"rows": summary.rows, **{one.value: summary.outcomes[one] for one in Outcome}}
+    fields = {"rows": summary.rows, **{outcome.value: summary.outcomes[outcome] for outcome in Outcome}}
     skipped = {reason.value: summary.outcomes[reason] for reason in Skip}
-    _show(fields | {"players": len(summary.players)}, skipped, counted, as_json)
+    _show(fields | {"players": len(summary.players)}, skipped, counted, report)
 
 
 @contextlib.contextmanager
@@ -225,32 +218,29 @@ def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> lis
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
 @STAGE
-@click.option(
-    "--languages",
-    default="",
-    callback=_languages,
-    help="Such as en,de,fr: assign these languages to the rows in rotation.",
+@gather(
+    "chosen",
+    Format,
+    click.option(
+        "--format",
+        "kind",
+        type=click.Choice(["csv", "disqus", "wordpress"]),
+        default="csv",
+        show_default=True,
+        help="The format of the file. Exports of Disqus and WordPress are XML.",
+    ),
+    click.option(
+        "--rating", type=click.IntRange(1, 5), help="The rating of comments of Disqus and WordPress."
+    ),
+    click.option(
+        "--languages",
+        default="",
+        callback=_languages,
+        help="Such as en,de,fr: assign these languages to the rows in rotation.",
+    ),
 )
-@JSON
-@WAIT
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["csv", "disqus", "wordpress"]),
-    default="csv",
-    show_default=True,
-    help="The format of the file. Exports of Disqus and WordPress are XML.",
-)
-@click.option("--rating", type=click.IntRange(1, 5), help="The rating of comments of Disqus and WordPress.")
-def import_comments(
-    file: str,
-    stage: str,
-    languages: list[str],
-    as_json: bool,
-    waits: bool,
-    kind: str,
-    rating: int | None,
-) -> None:
+@REPORT
+def import_comments(file: str, stage: str, chosen: Format, report: Report) -> None:
     """Import comments from a CSV file, or from an export of Disqus or WordPress.
 
     FILE may be compressed with gzip; - is stdin. A CSV file has the columns product, author, rating, language
@@ -268,7 +258,7 @@ def import_comments(
     from ops.imports.comments import NotComments, ReplyRow, Row, Skip, read, wait, write
     from ops.stage import load
 
-    if kind != "csv" and (rating is None or len(languages) != 1):
+    if chosen.kind != "csv" and (chosen.rating is None or len(chosen.languages) != 1):
         raise click.UsageError(
             "exports of Disqus and WordPress need --rating and one language in --languages"
         )
@@ -280,11 +270,11 @@ def import_comments(
     def read_rows() -> Iterator[Row | ReplyRow | Skip]:
         nonlocal has_rows
         raw = _lines(file, progress)
-        if kind == "csv":
-            rows = read((line.decode("utf-8-sig", "surrogateescape") for line in raw), languages)
+        if chosen.kind == "csv":
+            rows = read((line.decode("utf-8-sig", "surrogateescape") for line in raw), chosen.languages)
         else:
-            reader = read_disqus if kind == "disqus" else read_wordpress
-            rows = reader(raw, Choice(rating or 0, languages[0]))
+            reader = read_disqus if chosen.kind == "disqus" else read_wordpress
+            rows = reader(raw, Choice(chosen.rating or 0, chosen.languages[0]))
         for row in rows:
             has_rows = True
             yield row
@@ -292,7 +282,7 @@ def import_comments(
     try:
         with _explain_errors(file), progress:
             summary = write(store, read_rows(), datetime.now(UTC))
-            if waits:
+            if report.waits:
                 task = progress.add_task("aggregates", total=len(summary.products))
                 counted = wait(store, sorted(summary.products), lambda: progress.advance(task))
     except NotComments as error:
@@ -304,7 +294,7 @@ def import_comments(
         click.echo("all comments are written; the stream has not counted all of them yet", err=True)
     fields = {"rows": summary.rows, "written": summary.written, "replies": summary.replies}
     fields["products"] = len(summary.products)
-    _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, as_json)
+    _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, report)
 
 
 def _lines(file: str, progress: Progress) -> Iterator[bytes]:
@@ -319,12 +309,12 @@ def _lines(file: str, progress: Progress) -> Iterator[bytes]:
             yield line
 
 
-def _show(fields: dict[str, int], skipped: dict[str, int], counted: bool | None, as_json: bool) -> None:
+def _show(fields: dict[str, int], skipped: dict[str, int], counted: bool | None, report: Report) -> None:
     """Print the counts of an import. Raises Exit if the stream has not counted all of it."""
     from rich.console import Console
     from rich.table import Table
 
-    if as_json:
+    if report.as_json:
         click.echo(json.dumps({**fields, "skipped": skipped, "counted": counted}))
     else:
         grid = Table.grid(padding=(0, 2))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from ops.maintenance.pace import Pace
 from ops.stage import DATA, RUN
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,6 +18,22 @@ INCOMPLETE = 3
 """The exit code of a command that has finished and left something that needs attention."""
 INTERRUPTED = 130
 """The exit code of a command that was interrupted."""
+
+
+def gather(parameter: str, kind: Any, *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options, and pass their values to the command as one named tuple."""
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def run(**given: Any) -> Any:
+            value = kind(**{name: given.pop(name) for name in kind._fields})
+            return command(**given, **{parameter: value})
+
+        for option in reversed(options):
+            run = option(run)
+        return run  # type: ignore[return-value]
+
+    return add
 
 
 def _keep_data(ctx: click.Context, parameter: click.Parameter, folder: Path) -> None:
@@ -37,16 +55,19 @@ def STAGE(command: F) -> F:  # noqa: N802 (used as the other options are)
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-SEGMENTS = click.option(
-    "--segments",
-    type=click.IntRange(1, 1000),
-    default=4,
-    show_default=True,
-    help="Number of table segments to read in parallel.",
-)
-RATE = click.option(
-    "--rate", type=click.FloatRange(1), help="Maximum items to read per second.  [default: unlimited]"
+PACE = gather(
+    "pace",
+    Pace,
+    click.option(
+        "--segments",
+        type=click.IntRange(1, 1000),
+        default=4,
+        show_default=True,
+        help="Number of table segments to read in parallel.",
+    ),
+    click.option(
+        "--rate", type=click.FloatRange(1), help="Maximum items to read per second.  [default: unlimited]"
+    ),
 )
 SETTLE = click.option(
     "--settle",
@@ -55,9 +76,39 @@ SETTLE = click.option(
     show_default=True,
     help="Seconds between two passes. Must be more than the stream's lag.",
 )
-WAIT = click.option(
-    "--wait/--no-wait",
-    "waits",
-    default=True,
-    help="Wait until the aggregates include the import.  [default: wait]",
+
+
+class Consent(NamedTuple):
+    """Whether a command only counts, or deletes without a question."""
+
+    dry_run: bool
+    yes: bool
+
+
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+CONSENT = gather(
+    "consent",
+    Consent,
+    click.option("--dry-run", is_flag=True, help="Count the items and delete nothing."),
+    YES,
+)
+
+
+class Report(NamedTuple):
+    """Whether an import waits for the stream, and how it prints its counts."""
+
+    as_json: bool
+    waits: bool
+
+
+REPORT = gather(
+    "report",
+    Report,
+    JSON,
+    click.option(
+        "--wait/--no-wait",
+        "waits",
+        default=True,
+        help="Wait until the aggregates include the import.  [default: wait]",
+    ),
 )

@@ -43,7 +43,7 @@ from urllib.parse import quote, unquote, urlsplit
 from chalicelib import times, urls
 from chalicelib.aggregates import sums
 from chalicelib.api import auth
-from chalicelib.dynamo.items import Key, chunks
+from chalicelib.dynamo.items import Key, Range, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import definitions, sources
@@ -326,7 +326,7 @@ def is_counted(table: Table, url: str, day: str) -> bool:
     facts = [
         item
         for bounds in ((f"T#{begin}", f"T#{end}"), (f"VISITOR#{day}#", f"VISITOR#{day}#~"))
-        for item in table.query(f"URL#{url}", bounds, limit=ALL, consistent=True).items
+        for item in table.query(Range(f"URL#{url}", bounds), limit=ALL, consistent=True).items
     ]
     amounts = sums.recount([views.contribution], facts)
     found = table.get_many({key for key, _ in amounts if not key.pk.startswith("SITE#")}, consistent=True)

@@ -30,7 +30,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
 from chalicelib.comments import comments, replies
 from chalicelib.comments.schemas import CommentBody, ReplyBody, ReplyPath
-from chalicelib.dynamo.items import chunks
+from chalicelib.dynamo.items import Range, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict, NotFound
 from ops.maintenance.audit import find_drift
@@ -236,4 +236,4 @@ def is_counted(table: Table, product: str) -> bool:
     Cost: 1 RCU per 4 KB of comments.
     """
     pk = comments.statistics_key(product).pk
-    return not find_drift([comments.contribution], table.query(pk, limit=ALL, consistent=True).items)
+    return not find_drift([comments.contribution], table.query(Range(pk), limit=ALL, consistent=True).items)

@@ -27,7 +27,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple
 
 import click
 
@@ -45,6 +44,7 @@ from chalicelib.ranking import deepening, tree
 from chalicelib.ranking.entries import start_listing_below
 from chalicelib.ranking.positions import ALL
 from chalicelib.ranking.ranking import read_nodes
+from ops.imports.formats import Columns
 from ops.stage import new_context
 from ops.waiting import TIMEOUT, wait_until_counted
 
@@ -53,15 +53,6 @@ GROUP = 49  # rows: their scores, submissions and the board are one batch read o
 THREADS = 4
 BLOCK = 25_000  # rows that are held in memory; the ranking is prepared for them
 VALUE = re.compile(r"[+-]?\d{1,20}(\.\d{1,18})?", re.ASCII)
-
-
-class Columns(NamedTuple):
-    """The columns of player, value, id (default: the player) and time (default: now)."""
-
-    player: str
-    value: str
-    id: str | None = None
-    time: str | None = None
 
 
 class Skip(StrEnum):

@@ -23,11 +23,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from chalicelib.aggregates import quarantine
 from chalicelib.api import codec, rates
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, Range, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.feature import Person, find_personal
 from chalicelib.settings import Settings
 from ops.maintenance import scan
+from ops.maintenance.pace import Pace
 
 MAX_PASSES = 6  # two are enough without new writes and without lag
 QUARANTINED = "quarantine"
@@ -80,15 +81,13 @@ def _is_about(entry: Item, person: Person) -> bool:
 
 
 def count_items(
-    table: Table, person: Person, segments: int, rate: float | None, report: Callable[[Counter[str]], None]
+    table: Table, person: Person, pace: Pace, report: Callable[[Counter[str]], None]
 ) -> Counter[str]:
     """Count a person's items by kind, without changes.
 
     Cost: 1 RCU per 4 KB of the table.
     """
-    return scan.process_table(
-        table, "", segments, lambda item: classify(item, person), report, scan.RateLimiter(rate)
-    )
+    return scan.process_table(table, "", pace, lambda item: classify(item, person), report)
 
 
 def is_started(table: Table, person: Person) -> bool:
@@ -96,22 +95,19 @@ def is_started(table: Table, person: Person) -> bool:
 
     Cost: 1 RCU.
     """
-    return bool(table.query(progress_pk(person), limit=1, consistent=True).items)
+    return bool(table.query(Range(progress_pk(person)), limit=1, consistent=True).items)
 
 
 def erase(
     table: Table,
     person: Person,
+    pace: Pace,
     *,
-    segments: int,
-    rate: float | None,
     settle: float,
     report: Callable[[Counter[str]], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Erased:
     """Scan the table and erase, until a pass finds nothing, in at most six passes `settle` seconds apart.
-
-    `rate` limits the items read per second.
 
     Cost: 1 RCU per 4 KB of the table and pass, and the deletions.
     """
@@ -121,12 +117,7 @@ def erase(
         if number:
             pause(settle)
         counts = scan.process_table(
-            table,
-            progress_pk(person),
-            segments,
-            lambda item: _erase_item(table, item, person),
-            report,
-            scan.RateLimiter(rate),
+            table, progress_pk(person), pace, lambda item: _erase_item(table, item, person), report
         )
         found.passes += 1
         found.left = Counter({name: count for name, count in counts.items() if name != "read"})

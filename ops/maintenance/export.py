@@ -17,19 +17,19 @@ from typing import IO, Any
 from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
 from ops.maintenance import scan
+from ops.maintenance.pace import Pace
 
 
 def export_items(
     table: Table,
     is_wanted: Callable[[Item], bool],
     file: IO[str],
-    segments: int,
-    rate: float | None,
+    pace: Pace,
     report: Callable[[Counter[str]], None],
 ) -> Counter[str]:
     """Write every item that is wanted. Return the numbers `read` and `written`.
 
-    An interrupted export starts from the beginning. `rate` limits the items read per second.
+    An interrupted export starts from the beginning.
 
     Cost: 1 RCU per 4 KB of the whole table, whatever is wanted.
     """
@@ -43,7 +43,7 @@ def export_items(
             file.write(text)
         return "written"
 
-    return scan.process_table(table, "", segments, write, report, scan.RateLimiter(rate))
+    return scan.process_table(table, "", pace, write, report)
 
 
 def format_line(item: Item) -> str:

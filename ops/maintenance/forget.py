@@ -31,19 +31,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from chalicelib import times
 from chalicelib.concurrency import map_concurrently
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.views import events
-from ops.maintenance.scan import RateLimiter
+from ops.maintenance.pace import RateLimiter
 
 MAX_ROUNDS = 6  # three or four are enough without new views
 PAUSE = 0.2  # seconds between two reads of the echo
 EMPTY_ITEM_TTL = 3 * 86_400  # seconds
 FACTS = {"views", "visitors", "clocks", "goals"}  # the kinds of items that are not sums
 SUM = re.compile("gsi1pk|gsi1sk|views|visitors|kept|[vc][0-9]{2}")
+
+
+class Clock(NamedTuple):
+    """The time, and a pause until later."""
+
+    now: Callable[[], datetime]
+    pause: Callable[[float], None]
+
+
+CLOCK = Clock(lambda: datetime.now(UTC), time.sleep)
 
 
 @dataclass
@@ -86,8 +97,7 @@ def forget(
     rate: float | None,
     patience: float,
     report: Callable[[Counter[str]], None],
-    pause: Callable[[float], None] = time.sleep,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    clock: Clock = CLOCK,
 ) -> Forgotten:
     """Remove a page by its canonical URL.
 
@@ -101,7 +111,7 @@ def forget(
     for _ in range(MAX_ROUNDS):
         facts = _delete_facts(table, url, limiter, report)
         done.removed += facts
-        if not _is_counted(table, url, patience, pause, now()):
+        if not _is_counted(table, url, patience, clock):
             done.left, done.is_late = count_items(table, url), True
             return done
         rest = list(_items(table, url))
@@ -110,7 +120,7 @@ def forget(
             break
         if not facts and not FACTS & set(done.left):
             emptied = Counter(
-                classify(item) for item in rest if classify(item) and _remove_sums(table, item, now())
+                classify(item) for item in rest if classify(item) and _remove_sums(table, item, clock.now())
             )
             done.removed += emptied
             report(emptied)
@@ -122,7 +132,7 @@ def forget(
 
 def _items(table: Table, url: str) -> Iterator[Item]:
     """Yield all items of a page's partition, strongly consistent."""
-    for page in table.query_pages(events.page_key(url).pk, limit=500, consistent=True):
+    for page in table.query_pages(Range(events.page_key(url).pk), limit=500, consistent=True):
         yield from page.items
 
 
@@ -149,19 +159,16 @@ def _delete_facts(
     return found
 
 
-def _is_counted(
-    table: Table, url: str, patience: float, pause: Callable[[float], None], now: datetime
-) -> bool:
+def _is_counted(table: Table, url: str, patience: float, clock: Clock) -> bool:
     """Write a marker and wait until the stream has delivered it; False on timeout."""
     token = secrets.token_hex(8)
-    table.put(
-        {**events.marker_key(url)._asdict(), "token": token, "ttl": times.epoch(now) + events.MARKER_LIFETIME}
-    )
+    ttl = times.epoch(clock.now()) + events.MARKER_LIFETIME
+    table.put({**events.marker_key(url)._asdict(), "token": token, "ttl": ttl})
     deadline = time.monotonic() + patience
     while token not in (table.get(events.applied_marker_key(url), consistent=True) or {}).get("seen", ()):
         if time.monotonic() > deadline:
             return False
-        pause(PAUSE)
+        clock.pause(PAUSE)
     return True
 
 

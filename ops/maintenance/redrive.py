@@ -38,7 +38,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.engine import computed, derive_all
 from chalicelib.aggregates.sums import Contribution, Derivation, Sums, merge
 from chalicelib.aggregates.updates import additions
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, Range, unpack
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Rejected
 
@@ -105,7 +105,7 @@ def redrive(
 
 def _pages(table: Table) -> Iterator[list[Item]]:
     for n in range(quarantine.PARTITIONS):
-        for page in table.query_pages(f"QUARANTINE#{n}", limit=PAGE, consistent=True):
+        for page in table.query_pages(Range(f"QUARANTINE#{n}"), limit=PAGE, consistent=True):
             if page.items:
                 yield page.items
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, ParamValidationError
 
 from chalicelib.dynamo.retries import error_code
-from ops.maintenance.streams import read_range
+from ops.maintenance.streams import Stream, read_range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -65,13 +65,14 @@ def replay_batches(
         for message in messages:
             try:
                 batch = json.loads(message["Body"])["DDBStreamBatchInfo"]
-                at = [batch[name] for name in ("streamArn", "shardId")]
-                at += [batch[f"{end}SequenceNumber"] for end in ("start", "end")]
+                stream = Stream(streams, batch["streamArn"])
+                bounds = [batch[f"{end}SequenceNumber"] for end in ("start", "end")]
+                shard = batch["shardId"]
             except (ValueError, KeyError, TypeError):
                 done["left"] += 1
                 continue
             try:
-                for records in read_range(streams, *at):
+                for records in read_range(stream, shard, *bounds):
                     apply(records)
                     done["records"] += len(records)
             except ParamValidationError:

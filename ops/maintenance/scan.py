@@ -20,9 +20,10 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from typing import Any
 
-from chalicelib.dynamo.items import Item, Key, pack, unpack
+from chalicelib.dynamo.items import Item, Key, Range, pack, unpack
 from chalicelib.dynamo.retries import retry
 from chalicelib.dynamo.table import Table
+from ops.maintenance.pace import Pace, RateLimiter
 
 PAGE = 200  # items per page of a scan with progress or with a rate limit
 SEGMENT_FIELDS = {"pk", "sk", "of", "start", "over"}
@@ -48,24 +49,6 @@ class Segment:
         return saved | start | dict(self.done)
 
 
-class RateLimiter:
-    """Limits the rate of all threads together; None means no limit."""
-
-    def __init__(self, rate: float | None) -> None:
-        self.is_slow = rate is not None
-        self._gap = 1 / rate if rate else 0.0
-        self._next = time.monotonic()
-        self._lock = threading.Lock()
-
-    def wait(self, count: int = 1) -> None:
-        """Wait until `count` more operations are allowed."""
-        if self._gap:
-            with self._lock:
-                self._next = max(self._next, time.monotonic()) + self._gap * count
-                pause = self._next - time.monotonic()
-            time.sleep(max(0.0, pause))
-
-
 def segment_key(progress_pk: str, number: int) -> Key:
     """Build the key of a segment's progress."""
     return Key(progress_pk, f"SEGMENT#{number:04}")
@@ -74,34 +57,33 @@ def segment_key(progress_pk: str, number: int) -> Key:
 def process_table(
     table: Table,
     progress_pk: str,
-    segments: int,
+    pace: Pace,
     work: Work,
     report: Callable[[Counter[str]], None],
-    limiter: RateLimiter | None = None,
 ) -> Counter[str]:
     """Process every item of a table. Return the number `read` and the counts that `work` names.
 
     An interrupted run resumes with its number of segments. Progress is not saved if `progress_pk` is empty.
-    `report` gets the counts of each page, and `limiter` limits the items read. An interrupt stops the run
-    after the current page. A page has 1 MB, or 200 items with progress or a rate limit.
+    `report` gets the counts of each page. An interrupt stops the run after the current page. A page has 1 MB,
+    or 200 items with progress or a rate limit.
 
     Cost: 1 RCU per 4 KB of the table, 1 WCU per saved page, and the work.
     """
     parts = (progress_pk and _load_segments(table, progress_pk)) or [
-        Segment(i, segments) for i in range(segments)
+        Segment(i, pace.segments) for i in range(pace.segments)
     ]
+    limiter = RateLimiter(pace.rate)
     if len(parts) < (count := parts[0].of):  # interrupted while it saved the new segments
         known = {part.number for part in parts}
         parts += [Segment(i, count) for i in range(count) if i not in known]
     table.batch_put(part.item(progress_pk) for part in parts if progress_pk)
     stop = threading.Event()
-    limit = PAGE if progress_pk or (limiter and limiter.is_slow) else None
+    limit = PAGE if progress_pk or limiter.is_slow else None
 
     def visit(part: Segment) -> None:
         while not part.is_over and not stop.is_set():
             page, last = read_page(table, part, limit)
-            if limiter:
-                limiter.wait(len(page))
+            limiter.wait(len(page))
             before = part.done.copy()
             for item in page:
                 part.done["read"] += 1
@@ -158,5 +140,5 @@ def _load_segments(table: Table, progress_pk: str) -> list[Segment]:
             Counter({name: value for name, value in item.items() if name not in SEGMENT_FIELDS}),
             item["over"],
         )
-        for item in table.query(progress_pk, limit=10_000, consistent=True).items
+        for item in table.query(Range(progress_pk), limit=10_000, consistent=True).items
     ]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
@@ -17,43 +17,48 @@ if TYPE_CHECKING:
 from chalicelib.dynamo.retries import retry
 
 PAGE = 100  # records per read
-EMPTY_PAGES, EMPTY_SECONDS = (
-    8,
-    2.0,
-)  # consecutive empty pages, and their minimum duration, that mean the end of a shard
-CLOCK_SLACK = (
-    2.0  # seconds: creation times and dates have a resolution of one second and only approximate order
-)
+# Consecutive empty pages, and their minimum duration in seconds, that mean the end of a shard.
+EMPTY_PAGES, EMPTY_SECONDS = 8, 2.0
+# Seconds: creation times and dates have a resolution of one second and only approximate order.
+CLOCK_SLACK = 2.0
 POLL_SECONDS = 60.0
 
 
-def read_range(
-    streams: DynamoDBStreamsClient, stream_arn: str, shard: str, first: str, last: str
-) -> Iterator[list[dict[str, Any]]]:
+class Stream(NamedTuple):
+    """A table's stream, and the client that reads it."""
+
+    client: DynamoDBStreamsClient
+    arn: str
+
+    def shards(self) -> list[Any]:
+        """Return all shards."""
+        pages: list[Any] = [self.client.describe_stream(StreamArn=self.arn)["StreamDescription"]]
+        while last := pages[-1].get("LastEvaluatedShardId"):
+            page = self.client.describe_stream(StreamArn=self.arn, ExclusiveStartShardId=last)
+            pages.append(page["StreamDescription"])
+        return [shard for page in pages for shard in page["Shards"]]
+
+    def iterator(self, shard: str, kind: str, sequence_number: str = "") -> str:
+        """Return an iterator of a shard, for a type that needs it from a sequence number on."""
+        request: Any = {"StreamArn": self.arn, "ShardId": shard, "ShardIteratorType": kind}
+        request |= {"SequenceNumber": sequence_number} if sequence_number else {}
+        return self.client.get_shard_iterator(**request)["ShardIterator"]
+
+
+def read_range(stream: Stream, shard: str, first: str, last: str) -> Iterator[list[dict[str, Any]]]:
     """Yield pages of a shard's records between two sequence numbers, both included.
 
     Raises: TrimmedDataAccessException when the first record is older than the 24 hours that a stream keeps.
     """
-    iterator: str | None = streams.get_shard_iterator(
-        StreamArn=stream_arn, ShardId=shard, ShardIteratorType="AT_SEQUENCE_NUMBER", SequenceNumber=first
-    )["ShardIterator"]
+    iterator: str | None = stream.iterator(shard, "AT_SEQUENCE_NUMBER", first)
     while iterator:
-        response = streams.get_records(ShardIterator=iterator, Limit=PAGE)
+        response = stream.client.get_records(ShardIterator=iterator, Limit=PAGE)
         numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in response["Records"]]
         records = zip(response["Records"], numbers, strict=True)
-        yield [to_lambda_record(record, stream_arn) for record, number in records if number <= int(last)]
+        yield [to_lambda_record(record, stream.arn) for record, number in records if number <= int(last)]
         if numbers and numbers[-1] >= int(last):
             return
         iterator = response.get("NextShardIterator")
-
-
-def list_shards(streams: DynamoDBStreamsClient, stream_arn: str) -> list[Any]:
-    """Return all shards of a stream."""
-    pages: list[Any] = [streams.describe_stream(StreamArn=stream_arn)["StreamDescription"]]
-    while last := pages[-1].get("LastEvaluatedShardId"):
-        page = streams.describe_stream(StreamArn=stream_arn, ExclusiveStartShardId=last)
-        pages.append(page["StreamDescription"])
-    return [shard for page in pages for shard in page["Shards"]]
 
 
 class StreamFollower:
@@ -77,22 +82,19 @@ class StreamFollower:
 
     def __init__(
         self,
-        streams: DynamoDBStreamsClient,
-        stream_arn: str,
+        stream: Stream,
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._streams, self._arn = streams, stream_arn
+        self._stream = stream
         self._pause, self._clock = pause, clock
         self._iterators: dict[str, str | None] = {}  # by shard; None: read to its end
         self._last: dict[str, str] = {}
         self._now = 0.0  # AWS's time of the last response
         self._polled = clock()
-        for shard in list_shards(streams, stream_arn):
-            is_over = "EndingSequenceNumber" in shard["SequenceNumberRange"]
-            self._iterators[shard["ShardId"]] = (
-                None if is_over else self._iterator(shard["ShardId"], "LATEST")
-            )
+        for shard in stream.shards():
+            name, is_over = shard["ShardId"], "EndingSequenceNumber" in shard["SequenceNumberRange"]
+            self._iterators[name] = None if is_over else stream.iterator(name, "LATEST")
 
     def records(self) -> Iterator[Any]:
         """Yield the records written since the last call, in no order, as GetRecords returns them.
@@ -101,9 +103,8 @@ class StreamFollower:
         records.
         """
         until: float | None = None
-        empty: dict[
-            str, tuple[int, float]
-        ] = {}  # number of consecutive empty pages, and the time of the first
+        # The number of consecutive empty pages of a shard, and the time of the first.
+        empty: dict[str, tuple[int, float]] = {}
         behind = {name for name, iterator in self._iterators.items() if iterator}
         while behind:
             is_quiet = True
@@ -124,9 +125,9 @@ class StreamFollower:
             if behind and is_quiet:
                 self._pause(EMPTY_SECONDS / EMPTY_PAGES)
             if not behind:  # a closed shard has children, which may be closed too
-                names = [shard["ShardId"] for shard in list_shards(self._streams, self._arn)]
+                names = [shard["ShardId"] for shard in self._stream.shards()]
                 behind = {name for name in names if name not in self._iterators}
-                self._iterators |= {name: self._iterator(name, "TRIM_HORIZON") for name in behind}
+                self._iterators |= {name: self._stream.iterator(name, "TRIM_HORIZON") for name in behind}
         self._polled = self._clock()
 
     def poll(self) -> Iterator[Any]:
@@ -141,10 +142,10 @@ class StreamFollower:
     def _page(self, name: str) -> list[Any]:
         """Read a shard's next page."""
         while iterator := self._iterators[name]:
-            get = partial(self._streams.get_records, ShardIterator=iterator)
+            get = partial(self._stream.client.get_records, ShardIterator=iterator)
             try:
                 response = retry(get, time.sleep)
-            except self._streams.exceptions.ExpiredIteratorException:
+            except self._stream.client.exceptions.ExpiredIteratorException:
                 self._iterators[name] = self._behind_last(name)
                 continue
             self._now = _date(response) or self._clock()
@@ -156,12 +157,8 @@ class StreamFollower:
 
     def _behind_last(self, name: str) -> str:
         if name in self._last:
-            return self._iterator(name, "AFTER_SEQUENCE_NUMBER", SequenceNumber=self._last[name])
-        return self._iterator(name, "TRIM_HORIZON")
-
-    def _iterator(self, name: str, kind: str, **position: str) -> str:
-        request: Any = {"StreamArn": self._arn, "ShardId": name, "ShardIteratorType": kind, **position}
-        return self._streams.get_shard_iterator(**request)["ShardIterator"]
+            return self._stream.iterator(name, "AFTER_SEQUENCE_NUMBER", self._last[name])
+        return self._stream.iterator(name, "TRIM_HORIZON")
 
 
 def _date(response: Any) -> float | None:
@@ -182,7 +179,7 @@ def _created(record: Any) -> float:
 def follow_stream(table: Table, streams: DynamoDBStreamsClient) -> StreamFollower:
     """Return a follower of a table's stream that starts now."""
     found = table.client.describe_table(TableName=table.name)["Table"]
-    return StreamFollower(streams, found["LatestStreamArn"])
+    return StreamFollower(Stream(streams, found["LatestStreamArn"]))
 
 
 def to_lambda_record(record: Any, stream_arn: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ COSTS = {
 
 def story(site: Deployed) -> Iterator[Invocation]:
     """Look at the stream as an admin."""
-    yield site.rest("GET", "/quarantine", "one entry", sub="admin")
+    yield site.rest("GET /quarantine", "one entry", sub="admin")
     site.drain()
-    yield site.rest("GET", "/lag", "nothing pending", sub="admin")
+    yield site.rest("GET /lag", "nothing pending", sub="admin")
     yield site.delivery("the lag probe")

@@ -14,7 +14,7 @@ from chalicelib.aggregates import quarantine, tags
 from chalicelib.aggregates.engine import Report
 from chalicelib.aggregates.sums import Amount, Constant
 from chalicelib.aggregates.updates import additions
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
@@ -383,7 +383,9 @@ def test_a_tag_is_kept_for_as_long_as_its_record_can_come_again(source: Source) 
 
 
 def quarantined(table: Table) -> list[Item]:
-    return [item for n in range(quarantine.PARTITIONS) for item in table.query(f"QUARANTINE#{n}").items]
+    return [
+        item for n in range(quarantine.PARTITIONS) for item in table.query(Range(f"QUARANTINE#{n}")).items
+    ]
 
 
 def gone(inserted: dict[str, Any]) -> dict[str, Any]:

@@ -122,8 +122,8 @@ def test_a_process_keeps_a_hundred_responses() -> None:
 
 
 def test_no_list_of_what_people_wrote_and_no_route_of_users_is_cached() -> None:
-    cached = {route.path for route in app.router.routes if route.is_cached}
-    assert all(route.access == "public" for route in app.router.routes if route.is_cached)
+    cached = {route.path for route in app.router.routes if route.media.is_cached}
+    assert all(route.access == "public" for route in app.router.routes if route.media.is_cached)
     assert not [path for path in cached if path.endswith(("comments", "replies", "entries", "{player}"))]
     assert {
         "/views/site",

@@ -24,6 +24,7 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardEntry, Entries
 from chalicelib.leaderboards.scores import Submission
 from ops.imports import comments, scores
+from ops.imports.formats import Columns
 from tests.support.site import Site
 
 CSV = {"Accept": "text/csv"}
@@ -128,7 +129,7 @@ def test_every_list_of_the_document_describes_its_csv() -> None:
         path for path, one in described.items() if "text/csv" in str(one.get("get", {}).get("responses"))
     }
     assert paths >= {"/views/series", "/views/top", "/leaderboards/{board}/entries"}
-    assert paths == {route.path for route in app.router.routes if route.has_csv}
+    assert paths == {route.path for route in app.router.routes if route.media.has_csv}
 
 
 # -- formulas ------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def test_exported_entries_are_imported_as_the_same_players(players: list[str]) -
     items = [BoardEntry(rank=1, player=player, name=None, score=Decimal(-7)) for player in players]
     lines = codec.encode_csv(Entries(items=items, cursor=None)).encode().splitlines(keepends=True)
     board = Board("b", "t", "", 0, Decimal(-10), Decimal(10), "desc", "set", 1, 1, "", None)
-    found = scores.read(lines, scores.Columns("player", "score"), board, datetime.now(UTC))
+    found = scores.read(lines, Columns("player", "score"), board, datetime.now(UTC))
     normal = [codec.normalize(player, "player").strip() for player in players]
     assert [one.player if isinstance(one, Submission) else one for one in found] == normal
 

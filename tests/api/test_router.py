@@ -24,6 +24,7 @@ from msgspec import Meta
 import app as hubbub
 from chalicelib import settings
 from chalicelib.api import auth, rates
+from chalicelib.api import router as routing
 from chalicelib.api.auth import Caller
 from chalicelib.api.router import KB, MAX_BODY, Response, Router
 from chalicelib.api.schemas import Identifier, Schema
@@ -123,35 +124,35 @@ def made(*origins: str, stage: settings.Settings = STAGE) -> Chalice:
 
     router.authorizer = identify
 
-    @router.route("GET", "/things/{thing}")
+    @router.route("GET /things/{thing}")
     def get_thing(path: ThingPath) -> Echo:
         return Echo(it=path.thing)
 
-    @router.route("GET", "/things/{thing}/parts/{partId}")
+    @router.route("GET /things/{thing}/parts/{partId}")
     def get_part(path: PairPath) -> Echo:
         return Echo(it=[path.thing, path.part_id])
 
-    @router.route("GET", "/things")
+    @router.route("GET /things")
     def get_things(query: ListQuery) -> Echo:
         return Echo(it=[query.limit, query.around])
 
-    @router.route("POST", "/things", status=(202, 200), max_body=MAX_BODY)
+    @router.route("POST /things", status=(202, 200), body=routing.Body(MAX_BODY))
     def post_things(body: Body, idempotency_key: str | None) -> Any:
         return Response(Echo(it=[body.name, body.score, idempotency_key]), headers={"ETag": '"1"'})
 
-    @router.route("DELETE", "/things", status=204, access="user")
+    @router.route("DELETE /things", status=204, access="user")
     def delete_things(caller: Caller) -> None: ...
 
-    @router.route("DELETE", "/hunts/{hunt}/paths/{path}", status=204, access="admin")
+    @router.route("DELETE /hunts/{hunt}/paths/{path}", status=204, access="admin")
     def delete_path(path: HuntPath) -> None:
         if path.hunt == "missing":
             raise NotFound("hunt: there is none")
 
-    @router.route("GET", "/secrets", access="admin")
+    @router.route("GET /secrets", access="admin")
     def get_secrets(caller: Caller) -> Echo:
         return Echo(it=caller.sub)
 
-    @router.route("POST", "/errors/{thing}", max_body=KB)
+    @router.route("POST /errors/{thing}", body=routing.Body(KB))
     def post_error(path: ThingPath, body: Body, headers: Mapping[str, str]) -> Echo:
         found: dict[str, Exception] = {
             "missing": NotFound("thing: there is none"),
@@ -261,10 +262,14 @@ def invoke(route: Any, body: str, caller: str, *, is_base64: bool = False) -> tu
     """Send a body as API Gateway passes it. Return the status and the response's text."""
     context: dict[str, Any] = {"resourcePath": route.path, "httpMethod": route.method}
     context["identity"] = {"sourceIp": "192.0.2.1"}
-    token = "" if caller == "nobody" else auth.mint(STAGE, caller, scope="admin", guest=caller == "guest")
+    token = (
+        ""
+        if caller == "nobody"
+        else auth.mint(STAGE, caller, scope="admin", claims={"guest": caller == "guest"})
+    )
     context["authorizer"] = auth.authenticate(STAGE, f"Bearer {token}")
     names = re.findall("{(.*?)}", route.path)
-    headers = {"content-type": route.accepts[-1], "authorization": f"Bearer {token}"}
+    headers = {"content-type": route.body.types[-1], "authorization": f"Bearer {token}"}
     event = {
         "resource": route.path,
         "path": route.path,
@@ -286,9 +291,9 @@ def invoke(route: Any, body: str, caller: str, *, is_base64: bool = False) -> tu
 @pytest.mark.parametrize("is_base64", [False, True], ids=["text", "base64"])
 @pytest.mark.parametrize("route", BODIES, ids=lambda route: route.name)
 def test_a_body_may_have_as_many_bytes_as_its_route_says(route: Any, is_base64: bool) -> None:
-    limits = {"admin": route.max_body}
+    limits = {"admin": route.body.max_bytes}
     if route.access == "public":
-        limits |= {"nobody": route.max_anonymous_body, "guest": route.max_anonymous_body}
+        limits |= dict.fromkeys(("nobody", "guest"), route.body.limit(Caller("")))
     for caller, limit in limits.items():
         status, text = invoke(route, "[" + " " * (limit - 1), caller, is_base64=is_base64)
         assert (status, json.loads(text)["code"]) == (400, "BadRequest"), "it is read, and it is not JSON"
@@ -311,18 +316,18 @@ def test_the_longest_valid_text_is_below_the_limit_of_its_body() -> None:
         "patch_reply": ["text"] * 5_000,
     }.items():
         [route] = [route for route in BODIES if route.name == name]
-        assert len(fields) * len(letter) + KB <= route.max_body, name
+        assert len(fields) * len(letter) + KB <= route.body.max_bytes, name
     event = {"url": "x" * 1_500, "referrer": "x" * 1_500, "clientId": "x" * 128, "campaign": "🦉" * 100}
     [views] = [route for route in BODIES if route.name == "post_views"]
     events = [event | {"time": "2026-11-21T10:00:00.000000+00:00"}] * 25
-    assert len(json.dumps({"events": events})) <= views.max_anonymous_body
+    assert len(json.dumps({"events": events})) <= views.body.limit(Caller(""))
 
 
 def test_a_route_with_a_body_must_state_its_limit() -> None:
     router = Router(Chalice("made", configure_logs=False))
-    with pytest.raises(ValueError, match="POST /things: `max_body`"):
+    with pytest.raises(ValueError, match="POST /things: the `body`"):
 
-        @router.route("POST", "/things")
+        @router.route("POST /things")
         def post_things(body: Body) -> None: ...
 
 

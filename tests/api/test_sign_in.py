@@ -256,7 +256,7 @@ def test_operators_and_guests_have_tokens_beside_an_issuer(issuer: Issuer, name:
     stage = stage_of(issuer, name)
     admin = auth.mint(stage, "operator", scope="admin")
     assert caller_of(stage, admin) == auth.Caller("operator", True, "")
-    guest = auth.mint(stage, "guest-1", name="Ann", guest=True)
+    guest = auth.mint(stage, "guest-1", name="Ann", claims={"guest": True})
     assert caller_of(stage, guest) == auth.Caller("guest-1", False, "", "Ann", guest=True)
     assert issuer.fetches == 0
     other = stage._replace(secret="x" * 32), stage._replace(stage="prod")

@@ -36,14 +36,14 @@ def story(site: Deployed) -> Iterator[Invocation]:
     body = {"title": "Hunt", "paths": [f"door {i}" for i in range(PATHS)], "limit": PATHS}
 
     def submit(path: str, name: str) -> Invocation:
-        return site.rest("POST", SUBMIT, name, path=hunt, body={"path": path}, sub="ann")
+        return site.rest(f"POST {SUBMIT}", name, path=hunt, body={"path": path}, sub="ann")
 
-    put = site.rest("PUT", "/challenges/{challenge}", "a new one", path=hunt, body=body, sub="admin")
+    put = site.rest("PUT /challenges/{challenge}", "a new one", path=hunt, body=body, sub="admin")
     yield put
     yield put._replace(name="the same again")
     other = body | {"title": "Great hunt"}
-    yield site.rest("PUT", "/challenges/{challenge}", "replaced", path=hunt, body=other, sub="admin")
-    yield site.rest("GET", "/challenges/{challenge}", "", path=hunt)
+    yield site.rest("PUT /challenges/{challenge}", "replaced", path=hunt, body=other, sub="admin")
+    yield site.rest("GET /challenges/{challenge}", "", path=hunt)
     yield submit("door 0", "a player's first")
     yield submit("door 1", "another")
     yield submit("door 1", "found before")
@@ -51,17 +51,17 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.delivery("two paths of a player")
     ann = hunt | {"player": "ann"}
     route = "/challenges/{challenge}/players/{player}"
-    yield site.rest("GET", route, "", path=ann, sub="ann")
-    yield site.rest("GET", "/challenges/{challenge}/statistics", "", path=hunt)
-    yield site.rest("GET", "/challenges/{challenge}/leaders", "not ranked", path=hunt)
+    yield site.rest(f"GET {route}", "", path=ann, sub="ann")
+    yield site.rest("GET /challenges/{challenge}/statistics", "", path=hunt)
+    yield site.rest("GET /challenges/{challenge}/leaders", "not ranked", path=hunt)
     ranked = {"challenge": "ranked"}
     ranked_body = body | {"ranked": True}
-    site.rest("PUT", "/challenges/{challenge}", "", path=ranked, body=ranked_body, sub="admin").run()
-    site.rest("POST", SUBMIT, path=ranked, body={"path": "door 0"}, sub="ann").run()
+    site.rest("PUT /challenges/{challenge}", "", path=ranked, body=ranked_body, sub="admin").run()
+    site.rest(f"POST {SUBMIT}", path=ranked, body={"path": "door 0"}, sub="ann").run()
     yield site.delivery("a path of a ranked challenge")
-    yield site.rest("GET", "/challenges/{challenge}/leaders", "", path=ranked)
-    yield site.rest("GET", "/challenges", "two", sub="admin")
+    yield site.rest("GET /challenges/{challenge}/leaders", "", path=ranked)
+    yield site.rest("GET /challenges", "two", sub="admin")
     one = "/challenges/{challenge}/players/{player}/paths/{path}"
-    yield site.rest("DELETE", one, "", path=ann | {"path": "door 1"}, sub="admin")
-    yield site.rest("DELETE", route, "with one path", path=ann, sub="admin")
+    yield site.rest(f"DELETE {one}", "", path=ann | {"path": "door 1"}, sub="admin")
+    yield site.rest(f"DELETE {route}", "with one path", path=ann, sub="admin")
     yield site.delivery("withdrawn paths")

@@ -19,7 +19,7 @@ QUOTED = [{"text": "x" * 300, "mine": False}] * schemas.MOST_QUOTED
 
 def dearest(site: Deployed) -> Iterator[Dearest]:
     """Match a connection with those of the visitor, and let it use each action."""
-    guest = site.rest("POST", "/guests", body={}).run()
+    guest = site.rest("POST /guests", body={}).run()
     token = json.loads(guest["body"])["token"]
     for number in range(WAITING):
         _connect(site, f"w{number}", "", token=token).run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from chalicelib.dynamo.items import Range
 from local.filters import filtered
 from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import PAGE, SCHEDULED, recent_hour
@@ -61,7 +62,7 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.frame("a", "", "subscribe", topic=topic)
     later = recent_hour(1)  # another hour of the day on which the visitor came first
     view = {"url": PAGE, "time": later.isoformat(), "clientId": "visitor-000"}
-    site.rest("POST", "/views", "", body=view).run()
+    site.rest("POST /views", "", body=view).run()
     site.delivery().run()
     changed = site.delivery()
     changed.run()
@@ -76,8 +77,8 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.frame("c", "of the last partner", "report", reason="spam")
     for id in ("a", "b", "c"):
         yield site.socket("disconnect", id, id)
-    yield site.rest("GET", "/leaderboards", "", sub="admin")
-    yield site.rest("GET", "/chat/reports", "", sub="admin")
-    report, *_ = site.table.query("REPORTS").items
+    yield site.rest("GET /leaderboards", "", sub="admin")
+    yield site.rest("GET /chat/reports", "", sub="admin")
+    report, *_ = site.table.query(Range("REPORTS")).items
     one = {"id": report["sk"].replace("#", "~")}
-    yield site.rest("POST", "/chat/reports/{id}", "ban", path=one, body={"action": "ban"}, sub="admin")
+    yield site.rest("POST /chat/reports/{id}", "ban", path=one, body={"action": "ban"}, sub="admin")

@@ -18,7 +18,7 @@ from chalicelib.api import auth, rates
 from chalicelib.chat import evidence, matchmaker, outbox, resume, waiting_pool
 from chalicelib.chat.connections import BLOCKED, RefusalCache, key, received_at
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, Range
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import Busy
 from ops.aws import template
@@ -525,7 +525,7 @@ def test_a_message_is_refused_while_the_partner_cannot_be_notified_of_the_pair(
 
 def test_a_stale_pool_entry_is_deleted_by_the_connection_that_tries_it(chat: Chat) -> None:
     chat.enter("a")
-    [entry] = chat.table.query("WAITING#main").items
+    [entry] = chat.table.query(Range("WAITING#main")).items
     chat.disconnect("a")
     chat.table.put(entry)
     chat.enter("b")
@@ -731,7 +731,7 @@ def report(chat: Chat, stranger: str, address: str) -> list[Any]:
 
 
 def count_reports(chat: Chat) -> int:
-    return len(chat.table.query("REPORTS").items)
+    return len(chat.table.query(Range("REPORTS")).items)
 
 
 @pytest.mark.security

@@ -19,7 +19,7 @@ from chalicelib.chat.connections import Handshake
 from chalicelib.chat.matching import CONNECTED, Change
 from chalicelib.chat.schemas import Quotation, ReportFrame
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Page
 from tests.histories.world import BEGIN
 from tests.support.contexts import SETTINGS, new_context
@@ -45,9 +45,9 @@ class Pool(Memory):
         self.acks: list[str] = []
         self.changes = Forgotten()
 
-    def query(self, pk: str, *_: Any, **__: Any) -> Page:
+    def query(self, span: Range, **_: Any) -> Page:
         return self.request(
-            lambda: Page([dict(one) for key, one in self.items.items() if key.pk == pk], None)
+            lambda: Page([dict(item) for key, item in self.items.items() if key.pk == span.pk], None)
         )
 
     def item(self, id: str) -> Item:

@@ -44,10 +44,10 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         ("of a rare language", {"language": "x-a39"}),
     ):
         query = {"limit": "100", **more}
-        yield Dearest(site.rest("GET", COMMENTS, name, path=path, query=query))
-    yield Dearest(site.rest("GET", f"{COMMENTS}/{{id}}", "20 KB", path=one), read=8)
+        yield Dearest(site.rest(f"GET {COMMENTS}", name, path=path, query=query))
+    yield Dearest(site.rest(f"GET {COMMENTS}/{{id}}", "20 KB", path=one), read=8)
     route, query = f"{COMMENTS}/{{id}}/replies", {"limit": "100"}
-    yield Dearest(site.rest("GET", route, "100 of 20 KB each", path=one, query=query))
-    yield Dearest(site.rest("GET", "/products/{product}/statistics", "any product", path=path), read=0.5)
-    leaders = site.rest("GET", "/products/leaders", "300 products that tie", query={"limit": "100"})
+    yield Dearest(site.rest(f"GET {route}", "100 of 20 KB each", path=one, query=query))
+    yield Dearest(site.rest("GET /products/{product}/statistics", "any product", path=path), read=0.5)
+    leaders = site.rest("GET /products/leaders", "300 products that tie", query={"limit": "100"})
     yield Dearest(leaders)

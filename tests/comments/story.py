@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chalicelib.comments.comments import author_key
+from chalicelib.dynamo.items import Range
 from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import COMMENTS
 
@@ -62,7 +63,7 @@ def story(site: Deployed) -> Iterator[Invocation]:
     body = {"rating": 5, "language": "en", "text": "It shines."}
 
     def post(sub: str, name: str) -> Invocation:
-        return site.rest("POST", route, name, path=product, body=body, sub=sub)
+        return site.rest(f"POST {route}", name, path=product, body=body, sub=sub)
 
     yield post("ann", "")
     yield post("ann", "a second by the author")
@@ -70,25 +71,25 @@ def story(site: Deployed) -> Iterator[Invocation]:
     for i in range(20):
         post(f"reader-{i:02}", "").run()
     yield site.delivery("20 comments of a product")
-    yield site.rest("GET", route, "20, all", path=product)
-    yield site.rest("GET", route, "20, in a language", path=product, query={"language": "en"})
-    yield site.rest("GET", route, "none, of a rating", path=product, query={"rating": "1"})
+    yield site.rest(f"GET {route}", "20, all", path=product)
+    yield site.rest(f"GET {route}", "20, in a language", path=product, query={"language": "en"})
+    yield site.rest(f"GET {route}", "none, of a rating", path=product, query={"rating": "1"})
     comment = product | {"id": _find_comment(site, "lamp", "ann")}
-    yield site.rest("GET", one, "", path=comment)
-    yield site.rest("PATCH", one, "another text", path=comment, body={"text": "It shone."}, sub="ann")
-    yield site.rest("PATCH", one, "another rating", path=comment, body={"rating": 3}, sub="ann")
+    yield site.rest(f"GET {one}", "", path=comment)
+    yield site.rest(f"PATCH {one}", "another text", path=comment, body={"text": "It shone."}, sub="ann")
+    yield site.rest(f"PATCH {one}", "another rating", path=comment, body={"rating": 3}, sub="ann")
     yield site.delivery("another rating")
-    yield site.rest("PATCH", one, "nothing new", path=comment, body={"rating": 3}, sub="ann")
+    yield site.rest(f"PATCH {one}", "nothing new", path=comment, body={"rating": 3}, sub="ann")
     for name, is_hidden in (("hide it", True), ("show it", False)):
-        yield site.rest("PATCH", one, name, path=comment, body={"hidden": is_hidden}, sub="admin")
-    yield site.rest("DELETE", one, "", path=comment, sub="ann")
+        yield site.rest(f"PATCH {one}", name, path=comment, body={"hidden": is_hidden}, sub="admin")
+    yield site.rest(f"DELETE {one}", "", path=comment, sub="ann")
     site.drain()
     yield from _reactions(site, product)
-    yield site.rest("GET", "/products/{product}/hidden", "", path=product, sub="admin")
-    yield site.rest("GET", "/products/{product}/statistics", "", path=product)
-    yield site.rest("GET", "/products/leaders", "")
-    yield site.rest("GET", "/products", "", sub="admin")
-    yield site.rest("GET", "/comments", "20 of all", sub="admin")
+    yield site.rest("GET /products/{product}/hidden", "", path=product, sub="admin")
+    yield site.rest("GET /products/{product}/statistics", "", path=product)
+    yield site.rest("GET /products/leaders", "")
+    yield site.rest("GET /products", "", sub="admin")
+    yield site.rest("GET /comments", "20 of all", sub="admin")
 
 
 def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
@@ -96,31 +97,31 @@ def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
     one, vote = "/products/{product}/comments/{id}", "/products/{product}/comments/{id}/vote"
     several, single = f"{one}/replies", f"{one}/replies/{{reply}}"
     body = {"rating": 4, "language": "en", "text": "It is bright."}
-    site.rest("POST", COMMENTS, "", path=product, body=body, sub="bob").run()
+    site.rest(f"POST {COMMENTS}", "", path=product, body=body, sub="bob").run()
     comment = product | {"id": _find_comment(site, "lamp", "bob")}
     site.drain()
-    yield site.rest("PUT", vote, "", path=comment, sub="ann")
-    yield site.rest("PUT", vote, "again", path=comment, sub="ann")
+    yield site.rest(f"PUT {vote}", "", path=comment, sub="ann")
+    yield site.rest(f"PUT {vote}", "again", path=comment, sub="ann")
     yield site.delivery("a vote")
-    yield site.rest("DELETE", vote, "", path=comment, sub="ann")
-    yield site.rest("DELETE", vote, "again", path=comment, sub="ann")
-    yield site.rest("GET", several, "none", path=comment)
-    yield site.rest("POST", several, "", path=comment, body={"text": "It is."}, sub="ann")
+    yield site.rest(f"DELETE {vote}", "", path=comment, sub="ann")
+    yield site.rest(f"DELETE {vote}", "again", path=comment, sub="ann")
+    yield site.rest(f"GET {several}", "none", path=comment)
+    yield site.rest(f"POST {several}", "", path=comment, body={"text": "It is."}, sub="ann")
     site.drain()
-    site.rest("POST", several, "", path=comment, body={"text": "Yes."}, sub="ann").run()
+    site.rest(f"POST {several}", "", path=comment, body={"text": "Yes."}, sub="ann").run()
     yield site.delivery("a reply")
-    yield site.rest("GET", several, "two", path=comment)
+    yield site.rest(f"GET {several}", "two", path=comment)
     ids = [
         item["sk"].rpartition("#")[2]
-        for item in site.table.query(f"PRODUCT#{product['product']}").items
+        for item in site.table.query(Range(f"PRODUCT#{product['product']}")).items
         if item["sk"].startswith("REPLY#")
     ]
     path = comment | {"reply": ids[0]}
-    yield site.rest("PATCH", single, "another text", path=path, body={"text": "It was."}, sub="ann")
-    yield site.rest("PATCH", single, "hide it", path=path, body={"hidden": True}, sub="admin")
-    yield site.rest("GET", "/replies", "two", sub="admin")
-    yield site.rest("DELETE", single, "", path=comment | {"reply": ids[1]}, sub="ann")
+    yield site.rest(f"PATCH {single}", "another text", path=path, body={"text": "It was."}, sub="ann")
+    yield site.rest(f"PATCH {single}", "hide it", path=path, body={"hidden": True}, sub="admin")
+    yield site.rest("GET /replies", "two", sub="admin")
+    yield site.rest(f"DELETE {single}", "", path=comment | {"reply": ids[1]}, sub="ann")
     site.drain()
-    yield site.rest("DELETE", one, "with a reply", path=comment, sub="bob")
+    yield site.rest(f"DELETE {one}", "with a reply", path=comment, sub="bob")
     yield site.delivery("a deleted comment with a reply")
     yield site.delivery("its cleanup is done")

@@ -15,6 +15,7 @@ from chalicelib.comments import cleanup, comments, counters, replies, votes
 from chalicelib.dynamo.items import Key
 from ops.aws import template
 from ops.maintenance import audit, erase
+from ops.maintenance.pace import Pace
 from tests.comments.test_comments import P, Shop
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.records import drift, scan
@@ -399,8 +400,7 @@ def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
     erased = erase.erase(
         shop.table,
         person,
-        segments=1,
-        rate=None,
+        Pace(1),
         settle=0,
         report=lambda _: None,
         pause=lambda _: shop.settle(),

@@ -9,7 +9,7 @@ from chalice.test import Client
 from chalicelib.api.router import Router
 from chalicelib.concurrency import map_concurrently
 from chalicelib.dynamo import capacity
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Key, Range
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.settings import Settings
 from tests.conftest import EngineTable
@@ -39,7 +39,7 @@ def test_the_counted_units_are_those_of_the_meter(table: Table) -> None:
         table.get(key(99))
         table.get_many(map(key, range(30, 50)))
         table.get_snapshot(map(key, range(3)))
-        table.query("A")
+        table.query(Range("A"))
         table.put(item(1, 1500))
         table.update(key(2), "SET n = :n", values={":n": 1})
         table.delete(key(3))
@@ -61,7 +61,7 @@ def test_a_response_has_its_units_only_if_the_stage_enables_them(shows: bool) ->
     small = Chalice("small", configure_logs=False)
     router = Router(small, shows_capacity=shows)
 
-    @router.route("GET", "/a")
+    @router.route("GET /a")
     def get_a() -> None:
         """Consume some capacity."""
         units = capacity._units.get()

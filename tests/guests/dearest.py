@@ -10,4 +10,4 @@ from tests.support.deployed import Deployed
 
 def dearest(site: Deployed) -> Iterator[Dearest]:
     """Sign in."""
-    yield Dearest(site.rest("POST", "/guests", "a name of 60 characters", body={"name": "🦉" * 60}), 0, 2, 2)
+    yield Dearest(site.rest("POST /guests", "a name of 60 characters", body={"name": "🦉" * 60}), 0, 2, 2)

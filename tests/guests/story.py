@@ -15,5 +15,5 @@ COSTS = {
 
 def story(site: Deployed) -> Iterator[Invocation]:
     """Sign in as guests from one address."""
-    yield site.rest("POST", "/guests", "the first of an address", body={"name": "Ann"})
-    yield site.rest("POST", "/guests", "another", body={})
+    yield site.rest("POST /guests", "the first of an address", body={"name": "Ann"})
+    yield site.rest("POST /guests", "another", body={})

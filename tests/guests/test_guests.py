@@ -11,7 +11,7 @@ from chalice.app import Chalice
 from app import FEATURES
 from chalicelib import settings, times
 from chalicelib.api import auth
-from chalicelib.api.router import Router
+from chalicelib.api.router import Body, Router
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import SlowDown
 from chalicelib.feature import select
@@ -119,7 +119,7 @@ def test_only_a_stage_that_allows_guests_has_the_path() -> None:
         chalice = Chalice(app_name="small")
         router = Router(chalice, enabled=select(FEATURES, chosen), features=FEATURES)
 
-        @router.route("POST", "/guests", status=201, max_body=1)
+        @router.route("POST /guests", status=201, body=Body(1))
         def post_guest(body: GuestBody) -> GuestBody:
             return body
 

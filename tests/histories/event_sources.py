@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from local.event_sources import Handler, StreamPump
+from ops.maintenance import streams
 from tests.histories.world import BEGIN, Rates, World
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class Shard:
 class Stream:
     """A table's stream and the handler that it is delivered to."""
 
-    def __init__(self, world: World, streams: DynamoDBStreamsClient, arn: str, handler: Handler) -> None:
+    def __init__(self, world: World, client: DynamoDBStreamsClient, arn: str, handler: Handler) -> None:
         self.records: list[dict[str, Any]] = []
         self.shards = [Shard() for _ in range(SHARDS)]
         self._world, self._handler = world, handler
-        self._pump = StreamPump(streams, arn, self._receive, PAGE)
+        self._pump = StreamPump(streams.Stream(client, arn), self._receive, PAGE)
         self.expiring: set[tuple[str, str]] = set()  # keys whose removal is TTL's
         self._repeats = 0
 

@@ -24,7 +24,7 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     path, now, rng = {"board": BOARD}, datetime.now(UTC), random.Random(7)
     context = new_context(site.table, now)
     definition = {"title": "🦉" * 200, "unit": "🦉" * 40, "max": 10**9, "decimals": 2}
-    site.rest("PUT", "/leaderboards/{board}", "", path=path, body=definition, sub="admin").run()
+    site.rest("PUT /leaderboards/{board}", "", path=path, body=definition, sub="admin").run()
     board = boards.find(context, BOARD)
     boards.note_names(site.table, board)
     players = [f"{number:04}{'𝕏' * 56}" for number in range(PLAYERS)]
@@ -39,15 +39,15 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     for player in players:
         key = score_key(BOARD, board.season, player)
         site.table.update(key, "SET #name = :name", names={"#name": "name"}, values={":name": "🦉" * 60})
-    yield Dearest(site.rest("GET", "/leaderboards/{board}", "any board", path=path), read=2)
+    yield Dearest(site.rest("GET /leaderboards/{board}", "any board", path=path), read=2)
     for name, place in (("a player of 3,000", 1), ("one of many with equal scores", 500_000_000)):
         player = players[values.index(Decimal(place))] if place > 1 else players[0]
         route, query = "/leaderboards/{board}/players/{player}", {"consistent": "true"}
-        yield Dearest(site.rest("GET", route, name, path=path | {"player": player}, query=query), read=16)
+        yield Dearest(site.rest(f"GET {route}", name, path=path | {"player": player}, query=query), read=16)
     for name, more in (
         ("the first 100", {}),
         ("100 from the middle", {"place": "1500"}),
         ("100 around a player", {"around": players[values.index(Decimal(500_000_000))]}),
     ):
-        yield Dearest(site.rest("GET", ENTRIES, name, path=path, query={"limit": "100", **more}))
-    yield Dearest(site.rest("GET", "/leaderboards/{board}/distribution", "3,000 players", path=path))
+        yield Dearest(site.rest(f"GET {ENTRIES}", name, path=path, query={"limit": "100", **more}))
+    yield Dearest(site.rest("GET /leaderboards/{board}/distribution", "3,000 players", path=path))

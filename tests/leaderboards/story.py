@@ -42,11 +42,11 @@ def story(site: Deployed) -> Iterator[Invocation]:
         return submit_score(site, "points", sub, id, value, name)
 
     definition = {"title": "Points", "operator": "increment"}
-    put = site.rest("PUT", "/leaderboards/{board}", "a new one", path=board, body=definition, sub="admin")
+    put = site.rest("PUT /leaderboards/{board}", "a new one", path=board, body=definition, sub="admin")
     yield put
     yield put._replace(name="the same again")
     changed = definition | {"title": "All points"}
-    yield site.rest("PUT", "/leaderboards/{board}", "another title", path=board, body=changed, sub="admin")
+    yield site.rest("PUT /leaderboards/{board}", "another title", path=board, body=changed, sub="admin")
     yield score("ann", "1", 500, "a player's first")
     yield score("ann", "1", 500, "the same again")
     yield site.delivery("a new player")
@@ -54,19 +54,19 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.delivery("a small gain")
     yield score("bob", "1", 700, "another player")
     site.drain()
-    yield site.rest("GET", "/leaderboards/{board}", "", path=board)
+    yield site.rest("GET /leaderboards/{board}", "", path=board)
     route = "/leaderboards/{board}/players/{player}"
-    yield site.rest("GET", route, "changed recently", path=ann)
-    yield site.rest("GET", route, "consistent", path=ann, query={"consistent": "true"})
-    yield site.rest("GET", "/leaderboards/{board}/players/{player}/activities", "", path=ann, sub="ann")
-    yield site.rest("GET", ENTRIES, "the top", path=board)
-    first = site.rest("GET", ENTRIES, "the top, one a page", path=board, query={"limit": "1"})
+    yield site.rest(f"GET {route}", "changed recently", path=ann)
+    yield site.rest(f"GET {route}", "consistent", path=ann, query={"consistent": "true"})
+    yield site.rest("GET /leaderboards/{board}/players/{player}/activities", "", path=ann, sub="ann")
+    yield site.rest(f"GET {ENTRIES}", "the top", path=board)
+    first = site.rest(f"GET {ENTRIES}", "the top, one a page", path=board, query={"limit": "1"})
     cursor = json.loads(first.run()["body"])["cursor"]
-    yield site.rest("GET", ENTRIES, "the next page", path=board, query={"limit": "1", "cursor": cursor})
-    yield site.rest("GET", ENTRIES, "from a place", path=board, query={"place": "2"})
-    yield site.rest("GET", ENTRIES, "around a player", path=board, query={"around": "ann"})
-    yield site.rest("GET", "/leaderboards/{board}/distribution", "", path=board)
+    yield site.rest(f"GET {ENTRIES}", "the next page", path=board, query={"limit": "1", "cursor": cursor})
+    yield site.rest(f"GET {ENTRIES}", "from a place", path=board, query={"place": "2"})
+    yield site.rest(f"GET {ENTRIES}", "around a player", path=board, query={"around": "ann"})
+    yield site.rest("GET /leaderboards/{board}/distribution", "", path=board)
     end = {"season": 1}
-    yield site.rest("POST", "/leaderboards/{board}/seasons", "", path=board, body=end, sub="admin")
-    yield site.rest("DELETE", route, "of two seasons", path=ann, sub="ann")
+    yield site.rest("POST /leaderboards/{board}/seasons", "", path=board, body=end, sub="admin")
+    yield site.rest(f"DELETE {route}", "of two seasons", path=ann, sub="ann")
     yield site.delivery("a removed player")

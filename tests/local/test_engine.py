@@ -187,7 +187,7 @@ def test_an_engine_that_dies_shows_the_end_of_its_log() -> None:
         tempfile.TemporaryFile() as log,
         pytest.raises(EngineUnavailable, match=r"ended with 1(?s:.)*the disk is full"),
     ):
-        engines.launch(dying, engines.listen(), log, opened)
+        engines.launch(engines.Program(dying), engines.listen(), log, opened)
 
 
 def test_a_start_waits_until_the_last_engine_has_ended(

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from local import event_sources
 from local.event_sources import Pump, QueuePump, StreamPump
 from ops.aws.template import Queue
+from ops.maintenance.streams import Stream
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/hubbub-local/stream/2026-01-01T00:00:00.000"
 QUEUE = Queue("views", "http://127.0.0.1/views", "arn:aws:sqs:us-east-1:000000000000:views")
@@ -95,7 +96,7 @@ def pump_of(
     stream: FakeStream, handler: Callable[[Event, Any], Any], checkpoint: Path | None = None, size: int = 2
 ) -> StreamPump:
     fake: Any = stream
-    return StreamPump(fake, ARN, handler, size, checkpoint)
+    return StreamPump(Stream(fake, ARN), handler, size, checkpoint)
 
 
 def drain(pump: StreamPump) -> None:
@@ -419,7 +420,7 @@ def test_a_message_has_the_format_of_lambda() -> None:
 def test_a_pump_that_is_not_needed_skips_records_until_it_is() -> None:
     stream, taker, needed = FakeStream(a=["1", "2"]), Taker(), [False]
     fake: Any = stream
-    pump = StreamPump(fake, ARN, taker, 2, begins="LATEST", is_needed=lambda: needed[0])
+    pump = StreamPump(Stream(fake, ARN), taker, 2, is_needed=lambda: needed[0])
     assert not pump.step()
     stream.shards["a"] += ["3", "4"]
     assert not pump.step()
@@ -433,7 +434,7 @@ def test_a_pump_that_is_needed_while_it_skips_delivers_what_came_meanwhile() -> 
     stream, taker = FakeStream(a=[]), Taker()
     fake: Any = stream
     replies = iter([False, False, False])
-    pump = StreamPump(fake, ARN, taker, 2, begins="LATEST", is_needed=lambda: next(replies, True))
+    pump = StreamPump(Stream(fake, ARN), taker, 2, is_needed=lambda: next(replies, True))
     assert not pump.step()
     stream.shards["a"] += ["1"]  # before the second look, which finds the pump needed
     drain(pump)

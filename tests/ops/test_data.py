@@ -31,6 +31,8 @@ from local.event_sources import QueuePump, StreamPump
 from ops import table as item_table
 from ops.cli.main import main
 from ops.maintenance import audit, export, replay
+from ops.maintenance.pace import Pace
+from ops.maintenance.streams import Stream
 from tests.conftest import EngineTable
 from tests.ops.test_erase import PAGE, plant
 from tests.support.contexts import new_context
@@ -142,7 +144,7 @@ def test_an_export_asks_for_each_megabyte_once(live: Live) -> None:
     def requests(segments: int, rate: float | None = None) -> int:
         text = io.StringIO()
         with instead(live.table, "Scan") as scans:
-            done = export.export_items(live.table, lambda _: True, text, segments, rate, lambda _: None)
+            done = export.export_items(live.table, lambda _: True, text, Pace(segments, rate), lambda _: None)
         assert done["written"] == text.getvalue().count("\n") == count
         return len(scans)
 
@@ -232,7 +234,7 @@ def given_up(live: Live, engine_table: EngineTable, size: int = 7) -> list[str]:
         batch |= {"startSequenceNumber": numbers[0], "endSequenceNumber": numbers[-1]}
         messages.append(json.dumps({"requestContext": {}, "version": "1.0", "DDBStreamBatchInfo": batch}))
 
-    pump = StreamPump(streams, stream_arn, give_up, size)
+    pump = StreamPump(Stream(streams, stream_arn), give_up, size)
     while pump.step():
         pass
     return messages

@@ -30,7 +30,7 @@ from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import bans, blocks
 from chalicelib.comments import comments, replies, votes
 from chalicelib.comments.schemas import CommentBody, CommentPatch, ReplyBody
-from chalicelib.dynamo.items import Item, Key, unpack
+from chalicelib.dynamo.items import Item, Key, Range, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath
 from chalicelib.feature import Person
@@ -45,6 +45,7 @@ from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
 from ops.maintenance.erase import Erased, classify, parse_person
+from ops.maintenance.pace import Pace
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
 from tests.support import operations
@@ -101,9 +102,7 @@ def write(table: Table, person: Person, id: str) -> None:
 
 
 def erased(live: Live, person: Person, pause: Callable[[float], None] | None = None) -> Erased:
-    return work.erase(
-        live.table, person, segments=3, rate=None, settle=1, report=lambda _: None, pause=pause or live.drain
-    )
+    return work.erase(live.table, person, Pace(3), settle=1, report=lambda _: None, pause=pause or live.drain)
 
 
 def of(live: Live, person: Person) -> list[Item]:
@@ -112,7 +111,7 @@ def of(live: Live, person: Person) -> list[Item]:
 
 def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(live: Live) -> None:
     before = of(live, BEN)
-    found = work.count_items(live.table, ANNA, 2, None, lambda _: None)
+    found = work.count_items(live.table, ANNA, Pace(2), lambda _: None)
     kinds = {"scores": 2, "activities": 2, "paths": 6, "comments": 2, "counters": 2}
     assert found - Counter(read=found["read"]) == kinds | {"authors": 2, "views": 2, "visitors": 4}
     done = erased(live, ANNA)
@@ -124,7 +123,7 @@ def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(
     page = live.table.get(events.page_key(PAGE), consistent=True) or {}
     assert (page.get("views", 0), page["visitors"]) == (1, 1)
     assert live.counted("shoe-1") == 1
-    assert not live.table.query(work.progress_pk(ANNA)).items
+    assert not live.table.query(Range(work.progress_pk(ANNA))).items
 
 
 def test_erasing_again_finds_nothing_and_writes_nothing(live: Live) -> None:
@@ -144,10 +143,8 @@ def test_an_interrupted_erasure_resumes_and_ends_with_a_full_pass(
     monkeypatch.setattr(segments, "PAGE", 10)
     ready: list[Any] = [None] * deletions
     with instead(live.table, "DeleteItem", *ready, Killed()), pytest.raises(Killed):
-        work.erase(
-            live.table, ANNA, segments=1, rate=None, settle=0, report=lambda _: None, pause=lambda _: None
-        )
-    assert live.table.query(work.progress_pk(ANNA), consistent=True).items
+        work.erase(live.table, ANNA, Pace(1), settle=0, report=lambda _: None, pause=lambda _: None)
+    assert live.table.query(Range(work.progress_pk(ANNA)), consistent=True).items
     write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
     done = erased(live, ANNA)
     assert (done.left, of(live, ANNA)) == ({}, [])
@@ -208,9 +205,9 @@ def test_images_in_quarantine_are_left_until_a_redrive_cancels_them(live: Live) 
 def test_a_name_is_not_a_part_of_another_name(live: Live) -> None:
     others = [Person("ann"), Person("anna2"), Person("PLAYER"), Person("anna", frozenset({"2", "phone"}))]
     for person in others[:3]:
-        count = work.count_items(live.table, person, 1, None, lambda _: None)
+        count = work.count_items(live.table, person, Pace(1), lambda _: None)
         assert count == Counter(read=count["read"])
-    found = work.count_items(live.table, others[3], 1, None, lambda _: None)
+    found = work.count_items(live.table, others[3], Pace(1), lambda _: None)
     assert (found["views"], found["visitors"]) == (0, 0)
 
 
@@ -238,7 +235,7 @@ def test_the_replies_of_others_to_an_erased_comment_go_also_without_the_stream(
     react(live, BEN, ANNA)
     if is_deleted:
         comments.delete(live.table, "shoe-1", id, Caller("anna"))
-    found = work.count_items(live.table, ANNA, 1, None, lambda _: None)
+    found = work.count_items(live.table, ANNA, Pace(1), lambda _: None)
     assert (found["cleanups"], found["replies"], found["votes"]) == (int(is_deleted), 1, 1)
     done = erased(live, ANNA, pause=lambda _: None)
     assert done.left == {}
@@ -357,7 +354,7 @@ def test_a_persons_ban_and_reports_are_exported_and_erased(
     erased = json.loads(done.stdout)["erased"]
     assert (done.exit_code, erased["bans"], erased["blocks"], erased["reports"]) == (0, 1, 1, 2)
     assert live.table.get(bans.ban_key(digests["ben"])) is not None
-    assert [item["sk"] for item in live.table.query("REPORTS").items] == ["reported#ben"]
+    assert [item["sk"] for item in live.table.query(Range("REPORTS")).items] == ["reported#ben"]
 
 
 @pytest.mark.security

@@ -31,7 +31,8 @@ from chalicelib.ranking import deepening, ranking, tree
 from ops.aws import template
 from ops.cli.main import main
 from ops.imports import scores as import_scores
-from ops.imports.scores import Columns, Outcome, Skip, is_counted, read, wait, write, write_group
+from ops.imports.formats import Columns
+from ops.imports.scores import Outcome, Skip, is_counted, read, wait, write, write_group
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
 from tests.support.contexts import new_context

@@ -25,6 +25,7 @@ from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from ops.aws import status
 from ops.cli.main import main
+from ops.maintenance.streams import Stream
 from tests.conftest import EngineTable
 from tests.support.contexts import new_context
 from tests.support.live import Live
@@ -49,7 +50,7 @@ def test_a_local_run_is_behind_by_the_oldest_record_it_has_not_delivered(
 ) -> None:
     live, (engine, _, stream_arn) = Live(engine_table, app.CONTRIBUTIONS), engine_table
     streams, checkpoint = engine.client("dynamodbstreams"), tmp_path / "stream.json"
-    pump = StreamPump(streams, stream_arn, live.apply, 100, checkpoint)
+    pump = StreamPump(Stream(streams, stream_arn), live.apply, 100, checkpoint)
     assert status.read_local_lag(streams, stream_arn, checkpoint) is None
     events.write(new_context(live.table, NOW), [View("https://example.org/a", NOW, "one")])
     while pump.step():

@@ -10,7 +10,14 @@ import pytest
 
 from local.engines.engine import start
 from ops.maintenance import streams
-from ops.maintenance.streams import CLOCK_SLACK, EMPTY_PAGES, EMPTY_SECONDS, POLL_SECONDS, StreamFollower
+from ops.maintenance.streams import (
+    CLOCK_SLACK,
+    EMPTY_PAGES,
+    EMPTY_SECONDS,
+    POLL_SECONDS,
+    Stream,
+    StreamFollower,
+)
 from tests.conftest import EngineTable
 from tests.support.live import following as follow
 
@@ -19,7 +26,7 @@ class ExpiredIteratorException(Exception):
     """The error of GetRecords after 15 minutes."""
 
 
-class Stream:
+class FakeStream:
     """A stream in memory, as its client answers; an iterator is a shard and a place in it."""
 
     class exceptions:  # noqa: N801 (as the SDK's clients have it)
@@ -90,14 +97,14 @@ def read(following: StreamFollower) -> list[str]:
 
 @pytest.fixture
 def stream() -> Any:
-    made = Stream()
+    made = FakeStream()
     made.shards = {"old": ["a1"], "open": ["b1", "b2"]}
     made.ended = {"old"}
     return made
 
 
 def test_only_records_written_after_the_start_are_yielded_each_once(stream: Any) -> None:
-    following = follow(stream, "arn")
+    following = follow(Stream(stream, "arn"))
     assert read(following) == []
     stream.shards["open"] += ["b3", "b4", "b5"]
     assert read(following) == ["b3", "b4", "b5"]
@@ -105,7 +112,7 @@ def test_only_records_written_after_the_start_are_yielded_each_once(stream: Any)
 
 
 def test_the_children_of_a_shard_that_ends_are_followed_from_their_beginning(stream: Any) -> None:
-    following = follow(stream, "arn")
+    following = follow(Stream(stream, "arn"))
     stream.shards["open"] += ["b3"]
     stream.ended |= {"open", "child"}
     stream.shards |= {"child": ["c1", "c2", "c3"], "grandchild": ["d1"]}
@@ -115,7 +122,7 @@ def test_the_children_of_a_shard_that_ends_are_followed_from_their_beginning(str
 
 
 def test_an_iterator_that_expired_is_made_anew_and_nothing_is_missing(stream: Any) -> None:
-    following = follow(stream, "arn")
+    following = follow(Stream(stream, "arn"))
     stream.expired.add("open 2")
     stream.shards["open"] += ["b3"]
     assert read(following) == ["b1", "b2", "b3"]  # nobody knows where it was: rather too much
@@ -130,7 +137,7 @@ def test_an_iterator_that_expired_is_made_anew_and_nothing_is_missing(stream: An
 @pytest.mark.parametrize("empties", [1, 3, EMPTY_PAGES - 1])
 def test_empty_pages_before_records_are_not_the_end_of_a_shard(stream: Any, empties: int) -> None:
     """A page may be empty where records follow (GetRecords, DynamoDB Streams API Reference)."""
-    following = follow(stream, "arn")
+    following = follow(Stream(stream, "arn"))
     stream.empties = empties
     stream.shards["open"] += ["b3", "b4", "b5", "b6"]
     assert read(following) == ["b3", "b4", "b5", "b6"]
@@ -146,7 +153,7 @@ def test_a_shard_without_records_is_read_several_times_over_some_seconds(stream:
         now += seconds
         pauses.append(seconds)
 
-    following = StreamFollower(stream, "arn", pause, lambda: now)
+    following = StreamFollower(Stream(stream, "arn"), pause, lambda: now)
     assert read(following) == []
     assert len(stream.gets) >= EMPTY_PAGES
     assert EMPTY_SECONDS <= sum(pauses) <= 2 * EMPTY_SECONDS
@@ -161,13 +168,13 @@ def test_many_quiet_shards_take_no_longer_than_one(stream: Any) -> None:
         nonlocal now
         now += seconds
 
-    assert read(StreamFollower(stream, "arn", pause, lambda: now)) == []
+    assert read(StreamFollower(Stream(stream, "arn"), pause, lambda: now)) == []
     assert now <= 2 * EMPTY_SECONDS
 
 
 def test_a_shard_that_is_always_written_to_is_read_up_to_the_call(stream: Any) -> None:
     """A record that is younger than the call, by AWS's clock, has all that was before it."""
-    following = follow(stream, "arn")
+    following = follow(Stream(stream, "arn"))
     pages = 0
     honest = stream.get_records
 
@@ -188,7 +195,7 @@ def test_a_shard_that_is_always_written_to_is_read_up_to_the_call(stream: Any) -
 
 def test_a_clock_that_is_wrong_here_does_not_matter(stream: Any) -> None:
     """The operator's clock is a day slow: records are not taken for younger than the call."""
-    following = follow(stream, "arn")
+    following = follow(Stream(stream, "arn"))
     stream.now += 86_400
     stream.shards["open"] += ["b3", "b4", "b5", "b6"]
     stream.created = dict.fromkeys(stream.shards["open"], stream.now - 1)
@@ -203,7 +210,7 @@ def test_iterators_are_used_in_a_long_time_without_a_call(stream: Any) -> None:
         nonlocal now
         now += seconds
 
-    following = StreamFollower(stream, "arn", pause, lambda: now)
+    following = StreamFollower(Stream(stream, "arn"), pause, lambda: now)
     stream.shards["open"] += ["b3"]
     assert list(following.poll()) == []
     now += POLL_SECONDS
@@ -220,7 +227,7 @@ def test_records_that_are_kept_as_json_are_those_that_lambda_gets(engine_table: 
     engine.client("dynamodb").delete_item(TableName=name, Key={"pk": item["pk"], "sk": item["sk"]})
 
     def read(client: Any) -> list[dict[str, Any]]:
-        [shard] = streams.list_shards(client, arn)
+        [shard] = Stream(client, arn).shards()
         begin = client.get_shard_iterator(
             StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
         )

@@ -12,7 +12,7 @@ from chalicelib.chat import connections, handlers, matchmaker, reports, subscrip
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.chat.schemas import ReportAction
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from tests.histories.world import BEGIN
@@ -154,7 +154,7 @@ class Chat:
         return self.table.get(connections.key(id), consistent=True) or {}
 
     def pool(self, lobby: str = "main") -> list[str]:
-        entries = self.table.query(f"WAITING#{lobby}", consistent=True, limit=1000).items
+        entries = self.table.query(Range(f"WAITING#{lobby}"), consistent=True, limit=1000).items
         return [entry["sk"].split("#")[1] for entry in entries]
 
 

@@ -92,15 +92,15 @@ def _measure(site: Deployed, dearest: Dearest) -> Figures:
 def service(site: Deployed) -> Iterator[Dearest]:
     """Yield the calls that do not use the table."""
     for route in ("/health", "/", "/web/config.json", "/docs"):
-        yield Dearest(site.rest("GET", route, ""), read=0)
-    yield Dearest(site.rest("GET", "/openapi.json", ""), read=0, kilobytes=350)
+        yield Dearest(site.rest(f"GET {route}", ""), read=0)
+    yield Dearest(site.rest("GET /openapi.json", ""), read=0, kilobytes=350)
     for route, file, path in (
         ("/web/{name}", _largest("web"), {"name": ""}),
         ("/web/{name}/{file}", _largest("web/lib"), {"name": "lib"}),
         ("/docs/{file}", _largest("chalicelib/api/reference"), {}),
     ):
         names = path | {"name" if path == {"name": ""} else "file": file}
-        yield Dearest(site.rest("GET", route, file, path=names), read=0, kilobytes=FILE)
+        yield Dearest(site.rest(f"GET {route}", file, path=names), read=0, kilobytes=FILE)
 
 
 def _largest(folder: str) -> str:

@@ -19,6 +19,7 @@ from chalicelib.settings import Settings
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from local.filters import filtered
+from ops.maintenance.streams import Stream
 from tests.support.gateway import Gateway
 from tests.support.tables import fresh_table
 
@@ -75,8 +76,7 @@ class Deployed:
 
     def rest(
         self,
-        method: str,
-        route: str,
+        key: str,
         name: str = "",
         *,
         path: Mapping[str, str] | None = None,
@@ -84,7 +84,8 @@ class Deployed:
         body: Any = None,
         sub: str = "",
     ) -> Invocation:
-        """Return a request. `sub` is its sender, and `admin` an admin."""
+        """Return a request to a route such as `GET /views`. `sub` is its sender, and `admin` an admin."""
+        method, route = key.split(" ")
         scope = {"scope": "admin"} if sub == "admin" else {}
         headers = {"content-type": "application/json", "user-agent": "a browser"}
         event = {
@@ -106,7 +107,7 @@ class Deployed:
                 "identity": IDENTITY,
             },
         }
-        return Invocation(f"{method} {route}", name, self.app.app, event)
+        return Invocation(key, name, self.app.app, event)
 
     def socket(self, kind: str, id: str, name: str = "", **fields: Any) -> Invocation:
         """Return the event of a connection; `kind` is `connect`, `message` or `disconnect`."""
@@ -155,7 +156,7 @@ def deployed(engine: Engine) -> Iterator[Deployed]:
         table = Table(created.name, connect(Settings(endpoint=engine.endpoint)).client)
         records: list[Any] = []
         stream = engine.client("dynamodbstreams")
-        pump = StreamPump(stream, stream_arn, lambda event, _: records.extend(event["Records"]))
+        pump = StreamPump(Stream(stream, stream_arn), lambda event, _: records.extend(event["Records"]))
         with (
             mock.patch.object(app, "connect", return_value=table),
             mock.patch.object(app.app.websocket_api, "session", OpenGateway()),

@@ -27,6 +27,7 @@ from local.filters import filtered
 from local.rehearsal.account import start
 from ops.aws import provision
 from ops.aws.template import create_table
+from ops.maintenance.streams import Stream
 from ops.stage import read_variables
 from tests.support.chatting import SeenWire
 from tests.support.gateway import request
@@ -153,7 +154,7 @@ def dev_stage() -> Iterator[DevStage]:
         enforce(engine)
         streams = engine.client("dynamodbstreams")
         consumers = [filtered(getattr(app, name), name) for name in ("apply", "push")]
-        pumps = [StreamPump(streams, table.stream_arn, consumer) for consumer in consumers]
+        pumps = [StreamPump(Stream(streams, table.stream_arn), consumer) for consumer in consumers]
         views = QueuePump(engine.client("sqs"), queue, app.write_views)
         stage = DevStage(engine, settings, http.http, [views, *pumps])
         patch.setattr(app, "stage", settings)

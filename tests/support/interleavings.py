@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Page
 from tests.support.expressions import is_allowed, key_of, put_action, update_action, written
 
@@ -36,20 +36,23 @@ class Memory:
         wanted = list(keys)
         return self.request(lambda: {key: item for key in wanted if (item := self._copy(key))})
 
-    def query_pages(self, pk: str, sk: tuple[str, str], *, consistent: bool = False) -> Iterator[Page]:
+    def query_pages(self, span: Range, *, consistent: bool = False) -> Iterator[Page]:
         assert consistent
+        low, high = span.sk or ("", "~")
         found = self.request(
             lambda: [
-                dict(item) for key, item in self.items.items() if key.pk == pk and sk[0] <= key.sk <= sk[1]
+                dict(item) for key, item in self.items.items() if key.pk == span.pk and low <= key.sk <= high
             ]
         )
         yield Page(found, None)
 
-    def query(self, pk: str, bounds: tuple[int, int], *, index: str, limit: int, **given: Any) -> Page:
+    def query(self, span: Range, *, limit: int, **given: Any) -> Page:
+        index, (low, high) = span.index_name, span.sk or (0, 10**11)
+
         def read() -> Page:
-            listed = {key: item for key, item in self.items.items() if item.get(f"{index}pk") == pk}
+            listed = {key: item for key, item in self.items.items() if item.get(f"{index}pk") == span.pk}
             numbers = ((item[f"{index}sk"], key) for key, item in listed.items())
-            found = sorted((n, key) for n, key in numbers if bounds[0] <= n <= bounds[1])
+            found = sorted((n, key) for n, key in numbers if low <= n <= high)
             found = found[::-1] if given.get("newest_first") else found
             return Page([key._asdict() | {f"{index}sk": n} for n, key in found[:limit]], None)
 

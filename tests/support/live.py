@@ -18,13 +18,13 @@ from chalicelib.views import events
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
 from local.filters import filtered
-from ops.maintenance.streams import StreamFollower
+from ops.maintenance.streams import Stream, StreamFollower
 from tests.conftest import EngineTable
 from tests.support.contexts import new_context
 from tests.support.records import scan
 
 
-def following(streams: Any, stream_arn: str) -> StreamFollower:
+def following(stream: Stream) -> StreamFollower:
     """Follow a stream by a clock of its own, which its pauses move."""
     now = time.time()
 
@@ -32,7 +32,7 @@ def following(streams: Any, stream_arn: str) -> StreamFollower:
         nonlocal now
         now += seconds
 
-    return StreamFollower(streams, stream_arn, pause, lambda: now)
+    return StreamFollower(stream, pause, lambda: now)
 
 
 FEATURES = (events.contribution, comments.contribution)
@@ -46,8 +46,7 @@ class Live:
         self.features = features
         self.engine: Engine = engine
         self.table = Table(name, connect(Settings(endpoint=engine.endpoint, table=name)).client)
-        self._streams = engine.client("dynamodbstreams")
-        self._stream_arn = stream_arn
+        self._stream = Stream(engine.client("dynamodbstreams"), stream_arn)
 
     def apply(self, event: Any, _: object = None) -> None:
         report = aggregates.apply(self.table, self.features, event["Records"], derivations=app.DERIVATIONS)
@@ -56,7 +55,7 @@ class Live:
     @contextmanager
     def applied(self, apply: Callable[[Any, Any], None] | None = None) -> Iterator[None]:
         """Apply the stream during the block, and the rest of it at the end."""
-        pump = StreamPump(self._streams, self._stream_arn, filtered(apply or self.apply, "apply"), 100)
+        pump = StreamPump(self._stream, filtered(apply or self.apply, "apply"), 100)
         pump.start()
         try:
             yield
@@ -65,13 +64,13 @@ class Live:
 
     def drain(self, *_: float) -> None:
         """Apply all writes so far, as if the test had waited for longer than the lag."""
-        pump = StreamPump(self._streams, self._stream_arn, filtered(self.apply, "apply"), 100)
+        pump = StreamPump(self._stream, filtered(self.apply, "apply"), 100)
         while pump.step():
             pass
 
     def follow(self) -> StreamFollower:
         """Follow its stream from now on; the waits for more than an empty page take no time."""
-        return following(self._streams, self._stream_arn)
+        return following(self._stream)
 
     def counted(self, product: str) -> int:
         return int(

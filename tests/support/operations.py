@@ -62,12 +62,12 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
     event = {"type": "TOKEN", "methodArn": "arn:aws:execute-api:a:b:c/d/GET/e", "authorizationToken": token}
     yield Invocation("authorizer", "", site.app.identify, event)
     for route in ("/health", "/openapi.json", "/docs"):
-        yield site.rest("GET", route, "")
-    yield site.rest("GET", "/docs/{file}", "", path={"file": "reference.css"})
+        yield site.rest(f"GET {route}", "")
+    yield site.rest("GET /docs/{file}", "", path={"file": "reference.css"})
     for route in ("/", "/web/config.json"):
-        yield site.rest("GET", route, "")
-    yield site.rest("GET", "/web/{name}", "", path={"name": "page.css"})
-    yield site.rest("GET", "/web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
+        yield site.rest(f"GET {route}", "")
+    yield site.rest("GET /web/{name}", "", path={"name": "page.css"})
+    yield site.rest("GET /web/{name}/{file}", "", path={"name": "vendor", "file": "lit.js"})
 
 
 def features() -> list[Any]:
@@ -107,7 +107,7 @@ KNOWN_VIEWS, PLAYERS = 100, 20  # on the table before
 
 def submit_score(site: Deployed, board: str, player: str, id: str, value: int, name: str = "") -> Invocation:
     body = {"id": id, "value": value}
-    return site.rest("POST", SCORES, name, path={"board": board}, body=body, sub=player)
+    return site.rest(f"POST {SCORES}", name, path={"board": board}, body=body, sub=player)
 
 
 def _view(site: Deployed, number: int, minute: int = 30, visitor: str = "visitor") -> Iterator[Invocation]:
@@ -115,7 +115,7 @@ def _view(site: Deployed, number: int, minute: int = 30, visitor: str = "visitor
     time = recent_hour(2) + timedelta(minutes=minute, milliseconds=number)
     page = f"https://www.example.org/articles/{number % 10:04}"
     event = {"url": page, "time": time.isoformat(), "clientId": f"{visitor}-{number:06}"}
-    yield site.rest("POST", "/views", body=event)
+    yield site.rest("POST /views", body=event)
 
 
 def _viewed(site: Deployed, visitor: str = "visitor") -> Iterator[Invocation]:
@@ -125,12 +125,12 @@ def _viewed(site: Deployed, visitor: str = "visitor") -> Iterator[Invocation]:
 
 
 def _count(site: Deployed, number: int, route: str = "/views") -> Iterator[Invocation]:
-    yield site.rest("GET", route, query={"url": f"https://www.example.org/articles/{number % 10:04}"})
+    yield site.rest(f"GET {route}", query={"url": f"https://www.example.org/articles/{number % 10:04}"})
 
 
 def _board(site: Deployed) -> Iterator[Invocation]:
     body = {"title": "Kart", "min": 0, "max": 1_000_000}
-    yield site.rest("PUT", "/leaderboards/{board}", path={"board": "kart"}, body=body, sub="admin")
+    yield site.rest("PUT /leaderboards/{board}", path={"board": "kart"}, body=body, sub="admin")
     rng = random.Random(7)
     for number in range(PLAYERS):
         yield submit_score(site, "kart", f"player-{number:05}", f"first-{number}", rng.randint(1, 1_000_000))
@@ -143,25 +143,25 @@ def _gain(site: Deployed, number: int) -> Iterator[Invocation]:
 
 def _rank(site: Deployed, number: int) -> Iterator[Invocation]:
     path = {"board": "kart", "player": f"player-{number:05}"}
-    yield site.rest("GET", "/leaderboards/{board}/players/{player}", path=path)
+    yield site.rest("GET /leaderboards/{board}/players/{player}", path=path)
 
 
 def _challenge(site: Deployed) -> Iterator[Invocation]:
     body = {"title": "Hunt", "paths": [f"path {i:02}" for i in range(PATHS)], "limit": PATHS}
-    yield site.rest("PUT", "/challenges/{challenge}", path={"challenge": "hunt"}, body=body, sub="admin")
+    yield site.rest("PUT /challenges/{challenge}", path={"challenge": "hunt"}, body=body, sub="admin")
 
 
 def _path(site: Deployed, number: int, path: str) -> Iterator[Invocation]:
     """Submit a path for a player that has no other."""
     player, body = f"player-{number:05}", {"path": path}
-    yield site.rest("POST", SUBMIT, path={"challenge": "hunt"}, body=body, sub=player)
+    yield site.rest(f"POST {SUBMIT}", path={"challenge": "hunt"}, body=body, sub=player)
 
 
 def _comment(site: Deployed, number: int) -> Iterator[Invocation]:
     """Comment on one of ten products."""
     body = {"rating": 5, "language": "en", "text": "a" * 300}
     path = {"product": f"shoe-{number % 10}"}
-    yield site.rest("POST", COMMENTS, path=path, body=body, sub=f"author-{number:05}")
+    yield site.rest(f"POST {COMMENTS}", path=path, body=body, sub=f"author-{number:05}")
 
 
 def _commented(site: Deployed) -> Iterator[Invocation]:
@@ -170,7 +170,7 @@ def _commented(site: Deployed) -> Iterator[Invocation]:
 
 
 def _product(site: Deployed, number: int, route: str) -> Iterator[Invocation]:
-    yield site.rest("GET", route, path={"product": f"shoe-{number % 10}"})
+    yield site.rest(f"GET {route}", path={"product": f"shoe-{number % 10}"})
 
 
 def _meet(site: Deployed, number: int) -> Iterator[Invocation]:
@@ -198,7 +198,7 @@ def _met(site: Deployed) -> Iterator[Invocation]:
 
 
 def _get(route: str, **path: str) -> Callable[[Deployed, int], Iterator[Invocation]]:
-    return lambda site, number: iter([site.rest("GET", route, path=path)])
+    return lambda site, number: iter([site.rest(f"GET {route}", path=path)])
 
 
 UNITS = {

@@ -44,19 +44,19 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         }
         for i in range(MAX_ANONYMOUS_EVENTS)
     ]
-    post = site.rest("POST", "/views", "25 new pages, referrers and campaigns", body={"events": events})
+    post = site.rest("POST /views", "25 new pages, referrers and campaigns", body={"events": events})
     yield Dearest(post, read=1.5, write=500, kilobytes=1)
     url = f"https://{BUSY}/" + "a" * 200
-    pixel = site.rest("GET", "/views/pixel.gif", "a new page", query={"url": f"{LONGEST}99"})
+    pixel = site.rest("GET /views/pixel.gif", "a new page", query={"url": f"{LONGEST}99"})
     yield Dearest(pixel, read=8, write=40, kilobytes=1)
     _fill(site, url, days)
     for route in ("/views", "/views/badge.svg"):
-        yield Dearest(site.rest("GET", route, "any page", query={"url": url}), read=1)
+        yield Dearest(site.rest(f"GET {route}", "any page", query={"url": url}), read=1)
     year = {"from": days[365], "to": days[0]}
     months = {"interval": "hour", "from": days[30], "to": days[0]}
     for name, period in (("366 busy days", year), ("31 busy days by the hour", months)):
-        yield Dearest(site.rest("GET", "/views/series", name, query={"url": url, **period}))
-        yield Dearest(site.rest("GET", "/views/site", name, query={"site": BUSY, **period}))
+        yield Dearest(site.rest("GET /views/series", name, query={"url": url, **period}))
+        yield Dearest(site.rest("GET /views/site", name, query={"site": BUSY, **period}))
     yield from _lists(site, days)
 
 
@@ -86,7 +86,7 @@ def _fill(site: Deployed, url: str, days: Sequence[str]) -> None:
 def _lists(site: Deployed, days: Sequence[str]) -> Iterator[Dearest]:
     def top(name: str, host: str, **period: Any) -> Dearest:
         query = {"site": host, "limit": "100", **period}
-        return Dearest(site.rest("GET", "/views/top", name, query=query))
+        return Dearest(site.rest("GET /views/top", name, query=query))
 
     yield top("300 pages, of all time", BUSY)
     yield top("300 of the longest addresses", LONG)
@@ -97,9 +97,9 @@ def _lists(site: Deployed, days: Sequence[str]) -> Iterator[Dearest]:
     for route in ("/views/referrers", "/views/campaigns", "/views/goals"):
         for name, days_of in (("31", days[30]), ("400", days[399])):
             query = {"site": BUSY, "limit": "100", "from": days_of, "to": days[0]}
-            yield Dearest(site.rest("GET", route, f"{name} busy days", query=query))
+            yield Dearest(site.rest(f"GET {route}", f"{name} busy days", query=query))
         yield Dearest(_get(site, route, "400 days of an empty site", empty), read=1)
 
 
 def _get(site: Deployed, route: str, name: str, query: dict[str, str]) -> Invocation:
-    return site.rest("GET", route, name, query=query)
+    return site.rest(f"GET {route}", name, query=query)

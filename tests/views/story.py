@@ -61,12 +61,12 @@ def story(site: Deployed) -> Iterator[Invocation]:
     hour = recent_hour(0)
     events = partial(make_events, PAGE, hour, {})
     page = {"url": PAGE}
-    yield site.rest("POST", "/views", "one", body=events(0, 1)[0])
-    yield site.rest("POST", "/views", "the same again", body=events(0, 1)[0])
-    yield site.rest("POST", "/views", f"{VIEWS}", body={"events": events(1, VIEWS)})
+    yield site.rest("POST /views", "one", body=events(0, 1)[0])
+    yield site.rest("POST /views", "the same again", body=events(0, 1)[0])
+    yield site.rest("POST /views", f"{VIEWS}", body={"events": events(1, VIEWS)})
     yield site.delivery(f"{1 + VIEWS} views of a new page")
     site.drain()
-    yield site.rest("POST", "/views", f"{VIEWS} more", body={"events": events(100, VIEWS)})
+    yield site.rest("POST /views", f"{VIEWS} more", body={"events": events(100, VIEWS)})
     again = site.delivery(f"{VIEWS} views, visitors known")
     yield again
     yield again._replace(name="… the same batch again")
@@ -82,11 +82,11 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield expired
     site.table.put(first._asdict() | {"sk": "T#nonsense"})
     yield site.delivery("a malformed item")
-    yield site.rest("GET", "/views", "", query=page)
-    yield site.rest("GET", "/views/badge.svg", "", query=page)
-    yield site.rest("GET", "/views/series", "by hour", query=page | {"interval": "hour"})
-    yield site.rest("GET", "/views/top", "", query={"site": "www.example.org"})
-    yield site.rest("GET", "/views/events", "75 events", query=page, sub="admin")
+    yield site.rest("GET /views", "", query=page)
+    yield site.rest("GET /views/badge.svg", "", query=page)
+    yield site.rest("GET /views/series", "by hour", query=page | {"interval": "hour"})
+    yield site.rest("GET /views/top", "", query={"site": "www.example.org"})
+    yield site.rest("GET /views/events", "75 events", query=page, sub="admin")
     yield from _views_with_sources(site)
 
 
@@ -95,10 +95,10 @@ def _views_of_browsers(site: Deployed) -> Iterator[Invocation]:
     now = datetime.now(UTC)
     view = {"url": "https://blog.example.org/", "time": now.isoformat(), "sent": now.isoformat()}
     wrong = dict.fromkeys(("time", "sent"), (now - timedelta(days=99)).isoformat())
-    yield site.rest("POST", "/views", "without a client, first of the day", body=view)
-    yield site.rest("POST", "/views", "without a client", body=view)
-    yield site.rest("POST", "/views", "with a wrong clock", body=view | wrong)
-    counts = site.rest("POST", "/views", "with the counts of the page", body=view)
+    yield site.rest("POST /views", "without a client, first of the day", body=view)
+    yield site.rest("POST /views", "without a client", body=view)
+    yield site.rest("POST /views", "with a wrong clock", body=view | wrong)
+    counts = site.rest("POST /views", "with the counts of the page", body=view)
     counts.event["headers"]["prefer"] = "return=representation"
     yield counts
     body = json.dumps(view | wrong | {"clientId": "c"})
@@ -111,27 +111,27 @@ def _views_with_sources(site: Deployed) -> Iterator[Invocation]:
     hour, host = recent_hour(1), "shop.example.org"
     source = {"referrer": "https://news.example.com/", "campaign": "spring-sale"}
     events = partial(make_events, f"https://{host}/lamp", hour, source)
-    yield site.rest("POST", "/views", "one with sources", body=events(0, 1)[0])
-    yield site.rest("POST", "/views", f"{VIEWS} with sources", body={"events": events(1, VIEWS)})
+    yield site.rest("POST /views", "one with sources", body=events(0, 1)[0])
+    yield site.rest("POST /views", f"{VIEWS} with sources", body={"events": events(1, VIEWS)})
     yield site.delivery(f"{1 + VIEWS} views of another site")
     site.drain()
-    yield site.rest("POST", "/views", "another with sources", body=events(100, 1)[0])
+    yield site.rest("POST /views", "another with sources", body=events(100, 1)[0])
     yield site.delivery("a view with sources, visitor known")
     day = hour.date().isoformat()
     period = {"site": host, "from": day, "to": day}
-    yield site.rest("GET", "/views/site", "by hour", query=period | {"interval": "hour"})
-    yield site.rest("GET", "/views/top", "of a day", query=period)
-    yield site.rest("GET", "/views/referrers", "of a day", query=period)
-    yield site.rest("GET", "/views/campaigns", "of 30 days", query={"site": host})
+    yield site.rest("GET /views/site", "by hour", query=period | {"interval": "hour"})
+    yield site.rest("GET /views/top", "of a day", query=period)
+    yield site.rest("GET /views/referrers", "of a day", query=period)
+    yield site.rest("GET /views/campaigns", "of 30 days", query={"site": host})
     goal = {"url": f"https://{host}/lamp", "goal": "sign up", "time": hour.isoformat(), "clientId": "c"}
-    yield site.rest("POST", "/views", "a goal", body=goal)
+    yield site.rest("POST /views", "a goal", body=goal)
     yield site.delivery("a goal of a known site")
-    yield site.rest("GET", "/views/goals", "of a day", query=period)
-    yield site.rest("GET", "/views/pixel.gif", "", query={"url": f"https://{host}/lamp"})
+    yield site.rest("GET /views/goals", "of a day", query=period)
+    yield site.rest("GET /views/pixel.gif", "", query={"url": f"https://{host}/lamp"})
     defined: dict[str, Any] = {"path": {"site": "new.example.org"}, "sub": "admin"}
-    yield site.rest("PUT", "/sites/{site}", "new", body={"timezone": "Europe/Berlin"}, **defined)
-    yield site.rest("GET", "/sites/{site}", "", **defined)
+    yield site.rest("PUT /sites/{site}", "new", body={"timezone": "Europe/Berlin"}, **defined)
+    yield site.rest("GET /sites/{site}", "", **defined)
     expires = {"expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
-    yield site.rest("POST", "/sites/{site}/links", "", body=expires, **defined)
-    yield site.rest("DELETE", "/sites/{site}", "", **defined)
-    yield site.rest("GET", "/sites", "", sub="admin")
+    yield site.rest("POST /sites/{site}/links", "", body=expires, **defined)
+    yield site.rest("DELETE /sites/{site}", "", **defined)
+    yield site.rest("GET /sites", "", sub="admin")

@@ -139,9 +139,9 @@ def test_a_private_site_is_read_with_a_token_for_it(site: Site, route: str) -> N
         status, answer = site.call("GET", path, **headers)
         return status, answer.get("code")
 
-    own = auth.mint(settings.current(), "me", scope="statistics", site=HOST)
-    other = auth.mint(settings.current(), "me", scope="statistics", site="shop.example")
-    unscoped = auth.mint(settings.current(), "me", site=HOST)
+    own = auth.mint(settings.current(), "me", scope="statistics", claims={"site": HOST})
+    other = auth.mint(settings.current(), "me", scope="statistics", claims={"site": "shop.example"})
+    unscoped = auth.mint(settings.current(), "me", claims={"site": HOST})
     assert read() == (401, "Unauthorized")
     assert read(Authorization=f"Bearer {other}") == (403, "Forbidden")
     assert read(Authorization=f"Bearer {unscoped}") == (403, "Forbidden")

@@ -17,7 +17,7 @@ import app
 from chalicelib import times
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events, site_queries
@@ -74,7 +74,8 @@ class Stream:
 
     def forget(self, url: str = SPAM, pause: Callable[[float], None] | None = None, **more: Any) -> Forgotten:
         options: dict[str, Any] = {"rate": None, "patience": 60, "report": lambda _: None} | more
-        return forget.forget(self.table, url, pause=pause or self.apply, **options)
+        clock = forget.CLOCK._replace(pause=pause or self.apply)
+        return forget.forget(self.table, url, clock=clock, **options)
 
     def count(self, url: str) -> tuple[int, int]:
         found = view_queries.count_views(self.table, PageQuery(url=url))
@@ -277,5 +278,5 @@ def test_the_command_asks_for_confirmation_and_accepts_any_notation_of_an_addres
             "STATISTICS",
             "DAY",
         }
-        assert live.table.query(events.site_key("example.org"), index="gsi1").items == []
+        assert live.table.query(Range(events.site_key("example.org"), index_name="gsi1")).items == []
     assert CliRunner().invoke(main, ["forget-page", "nowhere"]).exit_code == 2

@@ -141,12 +141,12 @@ CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://google.com/bot)"
 
 
 @pytest.mark.parametrize(
-    ("reason", "field", "seconds_ago", "url", "agent"),
+    ("reason", "field", "seconds_ago", "sent"),
     [
-        ("too_old", "time", 30 * 86_400, PAGE, "a browser"),
-        ("in_the_future", "time", -3600, PAGE, "a browser"),
-        ("site_not_allowed", "url", 0, "https://elsewhere.example/", "a browser"),
-        ("bot", "User-Agent", 0, PAGE, CRAWLER),
+        ("too_old", "time", 30 * 86_400, (PAGE, "a browser")),
+        ("in_the_future", "time", -3600, (PAGE, "a browser")),
+        ("site_not_allowed", "url", 0, ("https://elsewhere.example/", "a browser")),
+        ("bot", "User-Agent", 0, (PAGE, CRAWLER)),
     ],
 )
 def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batch_it_is_rejected(
@@ -155,9 +155,9 @@ def test_a_single_event_that_is_not_counted_is_422_with_its_reason_and_in_a_batc
     reason: str,
     field: str,
     seconds_ago: float,
-    url: str,
-    agent: str,
+    sent: tuple[str, str],
 ) -> None:
+    url, agent = sent
     body = event(seconds_ago, url=url)
     monkeypatch.setattr(app, "stage", app.stage._replace(sites=frozenset({"example.org"})))
     status, reply = site.post(body, User_Agent=agent)
