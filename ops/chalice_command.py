@@ -20,7 +20,7 @@ import chalice.cli
 import click
 
 from ops.aws import record
-from ops.aws.account import check_place
+from ops.aws.account import check_account, check_place
 from ops.aws.bundle import link_page
 from ops.stage import DATA, ROOT, find_run, read_variables
 
@@ -40,6 +40,9 @@ def prepare() -> None:
     if context.info_name in ("deploy", "package"):
         check_stage(options["stage"], options["profile"])
         link_page(ROOT)
+    if context.info_name == "delete":
+        client: Any = boto3.session.Session(profile_name=options["profile"]).client
+        check_account(client, options["stage"], read_variables(options["stage"]))
     if context.info_name in ("deploy", "delete"):
         update_record(options["stage"], options["profile"], is_read=context.info_name == "deploy")
 

@@ -88,15 +88,15 @@ def find_origin(root: Path, stage: str) -> str:
     return origins[0] if len(origins) == 1 else "*"
 
 
-def find_partition() -> str:
-    """Return the partition of the configured region, such as aws or aws-cn.
+def find_region() -> tuple[str, str]:
+    """Return the configured region and its partition, such as aws or aws-cn.
 
     Raises: ClickException when no region is set.
     """
     session = boto3.session.Session()
     if not session.region_name:
         raise click.ClickException("no region; set AWS_DEFAULT_REGION, for example to eu-central-1")
-    return session.get_partition_for_region(session.region_name)
+    return session.region_name, session.get_partition_for_region(session.region_name)
 
 
 def package(root: Path, stage: str, output: Path) -> None:
@@ -104,7 +104,7 @@ def package(root: Path, stage: str, output: Path) -> None:
 
     Raises: ClickException when Chalice fails.
     """
-    find_partition()
+    find_region()
     files = [output / name for name in ("sam.yaml", "deployment.zip")]
     for file in files:
         file.unlink(missing_ok=True)  # files of an earlier run: Chalice may fail with exit code 0

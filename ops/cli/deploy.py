@@ -238,10 +238,11 @@ def package(stage: str, output: Path) -> None:
     """Write a stage as one stack for `aws cloudformation package`: sam.yaml and deployment.zip."""
     from ops.aws import chalice_config
     from ops.aws import package as packages
+    from ops.aws.account import check_place
     from ops.stage import ROOT, read_variables
 
-    partition = packages.find_partition()
-    read_variables(stage)  # raises for an unknown stage: a typing error changes nothing
+    region, partition = packages.find_region()
+    check_place(stage, read_variables(stage), region)  # an unknown stage is refused too
     chalice_config.ensure_stage(ROOT, stage)
     chalice_config.localize_policies(ROOT, chalice_config.read_settings(ROOT, stage), partition)
     packages.package(ROOT, stage, output)
@@ -281,12 +282,12 @@ def lock() -> None:
             click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
 
 
-def settings_client(settings: Settings) -> Callable[[str], Any]:
-    """Return a function that creates a stage's client of an AWS service."""
+def settings_client(settings: Settings) -> Callable[..., Any]:
+    """Return a function that creates a stage's client of an AWS service, optionally with other options."""
     import boto3
 
     make: Any = boto3.client
-    return lambda service: make(service, **settings.client_options())
+    return lambda service, **options: make(service, **settings.client_options() | options)
 
 
 def _prepared(
@@ -308,8 +309,8 @@ def _prepared(
             "the local stage is not deployed: make run starts it, and make run ARGS=--fresh empties it"
         )
     is_new = makes and not chalice_config.is_stage(ROOT, stage)
-    sts = settings_client(Settings(endpoint=os.environ.get("HUBBUB_ENDPOINT", "")))("sts")
-    check_account(sts, stage, {} if is_new else read_variables(stage, ROOT))
+    session = settings_client(Settings(endpoint=os.environ.get("HUBBUB_ENDPOINT", "")))
+    check_account(session, stage, {} if is_new else read_variables(stage, ROOT))
     if is_new and not yes:
         click.confirm(f"There is no stage {stage}. Create it as a copy of dev?", abort=True)
     if makes and chalice_config.ensure_stage(ROOT, stage):

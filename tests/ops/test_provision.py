@@ -26,7 +26,7 @@ from ops.aws import chalice_config, cloudformation
 from ops.aws import provision as provisioning
 from ops.aws.cloudformation import Change, ChangeSet
 from ops.aws.provision import Clients, find_resources, provision
-from ops.aws.template import TEMPLATE, definition
+from ops.aws.template import TEMPLATE, create_table, definition
 from ops.cli.main import main
 
 NAME = "/hubbub/dev/secret"
@@ -461,8 +461,8 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def command(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command, in a project of its own."""
+def project(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of its own, whose commands use the account."""
     shutil.copytree(
         ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*", "__pycache__")
     )
@@ -470,6 +470,12 @@ def command(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     monkeypatch.setenv("HUBBUB_ENDPOINT", cloud.endpoint)
     for name in ("HUBBUB_TABLE", "HUBBUB_QUEUE"):
         monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def command(project: Path) -> Command:
+    """The command, in the project."""
 
     def run(*arguments: str, **options: Any) -> Result:
         before = dict(os.environ)
@@ -577,6 +583,60 @@ def test_a_stage_is_refused_in_another_region_and_account(
     assert "nothing changed" in done.output
     assert (files(tmp_path), parameters(clients)) == (before, secrets)
     assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("provision", "--yes"),
+        ("provision", "--dry-run"),
+        ("provision", "--only-secret"),
+        ("deploy", "--yes"),
+        ("restore", "--to", "2026-11-25T12:00:00Z", "--yes"),
+        ("destroy", "--yes"),
+    ],
+)
+@pytest.mark.parametrize("table", ["hubbub-dev", "hubbub-dev-restored"])
+def test_a_stage_of_another_region_is_refused_by_a_clone_without_its_record(
+    project: Path, cloud: Engine, clients: Clients, arguments: tuple[str, ...], table: str
+) -> None:
+    """The roles of a stage are global, so a second region would share them: IAM User Guide, "Regions"."""
+    if table != "hubbub-dev":
+        chalice_config.record_variables(project, "dev", {"HUBBUB_TABLE": table})
+    elsewhere: Any = boto3.client(
+        "dynamodb",
+        endpoint_url=cloud.endpoint,
+        region_name="eu-west-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
+    create_table(elsewhere, "dev", table)
+    try:
+        before, secrets = files(project), parameters(clients)
+        done = CliRunner().invoke(main, [*arguments, "--stage", "dev"])
+        assert done.exit_code == 1, done.output
+        [line] = done.output.splitlines()
+        assert "dev is in eu-west-1" in line
+        assert "this session in us-east-1; nothing changed" in line
+        assert (files(project), parameters(clients)) == (before, secrets)
+        assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
+    finally:
+        elsewhere.delete_table(TableName=table)
+
+
+def test_a_table_of_this_region_outweighs_that_of_another(
+    command: Command, cloud: Engine, clients: Clients, stage: str
+) -> None:
+    elsewhere: Any = boto3.client(
+        "dynamodb",
+        endpoint_url=cloud.endpoint,
+        region_name="eu-west-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
+    provision(clients, stage, {}, lambda *_: True)
+    create_table(elsewhere, stage)
+    assert command("--stage", stage, "--yes").exit_code == 0
 
 
 def test_the_local_stage_is_not_deployed(command: Command) -> None:
