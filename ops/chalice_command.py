@@ -20,8 +20,9 @@ import chalice.cli
 import click
 
 from ops.aws import record
-from ops.aws.account import check_account, check_place
+from ops.aws.account import check_other_regions, check_place
 from ops.aws.bundle import link_page
+from ops.aws.template import table_name
 from ops.stage import DATA, ROOT, find_run, read_variables
 
 
@@ -41,8 +42,7 @@ def prepare() -> None:
         check_stage(options["stage"], options["profile"])
         link_page(ROOT)
     if context.info_name == "delete":
-        client: Any = boto3.session.Session(profile_name=options["profile"]).client
-        check_account(client, options["stage"], read_variables(options["stage"]))
+        check_region(options["stage"], options["profile"])
     if context.info_name in ("deploy", "delete"):
         update_record(options["stage"], options["profile"], is_read=context.info_name == "deploy")
 
@@ -77,6 +77,14 @@ def check_stage(stage: str, profile: str | None) -> None:
         raise click.ClickException(f"{stage} is not provisioned: run make provision STAGE={stage} first")
     region = botocore.session.Session(profile=profile).get_config_variable("region")
     check_place(stage, variables, region)
+
+
+def check_region(stage: str, profile: str | None) -> None:
+    """Raise click.ClickException for a stage that is in another region, whose roles would be deleted."""
+    session, variables = boto3.session.Session(profile_name=profile), read_variables(stage)
+    check_place(stage, variables, session.region_name)
+    if not variables.get("HUBBUB_STREAM_ARN"):
+        check_other_regions(session.client, stage, variables.get("HUBBUB_TABLE") or table_name(stage))
 
 
 def update_record(stage: str, profile: str | None, *, is_read: bool) -> None:

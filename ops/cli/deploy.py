@@ -148,7 +148,7 @@ def restore(stage: str, moment: datetime, yes: bool, settle: float) -> None:
     from ops.stage import ROOT, read_variables
 
     if stage != "local":
-        read_variables(stage)  # raises for an unknown stage
+        read_variables(stage, ROOT)  # raises for an unknown stage
     settings, clients = _prepared(stage, makes=True)
     former, target = settings.table, work.target_name(stage, moment)
     if former != target:
@@ -242,7 +242,7 @@ def package(stage: str, output: Path) -> None:
     from ops.stage import ROOT, read_variables
 
     region, partition = packages.find_region()
-    check_place(stage, read_variables(stage), region)  # an unknown stage is refused too
+    check_place(stage, read_variables(stage, ROOT), region)  # an unknown stage is refused too
     chalice_config.ensure_stage(ROOT, stage)
     chalice_config.localize_policies(ROOT, chalice_config.read_settings(ROOT, stage), partition)
     packages.package(ROOT, stage, output)

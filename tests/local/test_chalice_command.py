@@ -117,6 +117,13 @@ def test_a_stage_that_is_not_provisioned_is_neither_deployed_nor_packaged(
     assert "dev is in eu-central-1" in refusal(copy, *command)
 
 
+def test_a_stage_of_another_region_is_not_deleted_with_its_global_roles(tmp_path: Path) -> None:
+    copy = copied(tmp_path)
+    arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/hubbub-dev/stream/2026"
+    chalice_config.record_variables(copy, "dev", {"HUBBUB_STREAM_ARN": arn})
+    assert "dev is in eu-central-1" in refusal(copy, "delete")
+
+
 def test_a_package_that_chalice_makes_itself_has_the_page(tmp_path: Path) -> None:
     copy = copied(tmp_path)
     (copy / "requirements.txt").write_text("")

@@ -624,6 +624,15 @@ def test_a_stage_of_another_region_is_refused_by_a_clone_without_its_record(
         elsewhere.delete_table(TableName=table)
 
 
+def test_a_stage_of_another_region_is_not_packaged(project: Path) -> None:
+    arn = "arn:aws:dynamodb:eu-west-1:000000000000:table/hubbub-dev/stream/2026-01-01T00:00:00.000"
+    chalice_config.record_variables(project, "dev", {"HUBBUB_STREAM_ARN": arn})
+    before = files(project)
+    done = CliRunner().invoke(main, ["package", "--stage", "dev", str(project / "out")])
+    assert (done.exit_code, "dev is in eu-west-1" in done.output) == (1, True)
+    assert files(project) == before
+
+
 def test_a_table_of_this_region_outweighs_that_of_another(
     command: Command, cloud: Engine, clients: Clients, stage: str
 ) -> None:
