@@ -25,7 +25,7 @@ from chalicelib.dynamo.table import Page, Table
 LEAST = 4  # between two steps
 SHARE = 8  # a step is an eighth above the one before, or LEAST where that is more
 MOST = 10**30
-UNITS = 100.0  # RCU of a list, at most: those of ten busy pages of a month, and as many to prove them
+UNITS = 99.5  # RCU of a list, at most, and 100 with its site: ten busy pages of a month and their proof
 ITEM = 0.5  # RCU of an aggregate that is read by its key. None has more than 4 KB
 ENTRY = 0.25  # RCU of an entry of the index, at most: the longest address has 1,500 bytes. Most take 1/70
 FIRST = 35  # entries of a day's list that are read at least: 0.5 RCU

@@ -31,7 +31,7 @@ from chalicelib.views.schemas import (
     ViewEvents,
 )
 
-MAX_UNITS = 100.0  # RCU of a series
+MAX_UNITS = 99.5  # RCU of a series, and 100 with its site
 
 RangeQuery = SeriesQuery | EventsQuery | SiteSeriesQuery | SourcesQuery | TopQuery
 

@@ -31,7 +31,7 @@ COSTS = {
     ("socket report", ""): (200, 30, 8),
     ("socket leave", "of a pair, one waits beside"): (200, 23, 6),
     ("sweep", "three connections"): (0, 0, 2.5),
-    ("socket report", "of the last partner"): (200, 7, 1),
+    ("socket report", "of the last partner"): (200, 8, 2),
     ("socket $disconnect", "a"): (200, 9, 3),
     ("socket $disconnect", "b"): (200, 3, 1),
     ("socket $disconnect", "c"): (200, 3, 1),
