@@ -22,6 +22,7 @@ import click
 from ops.aws import record
 from ops.aws.account import check_other_regions, check_place
 from ops.aws.bundle import link_page
+from ops.aws.environment import check_environment
 from ops.aws.template import table_name
 from ops.stage import DATA, ROOT, find_run, read_variables
 
@@ -66,7 +67,10 @@ def become_local_run(port: int, *, reloads: bool) -> None:
 
 
 def check_stage(stage: str, profile: str | None) -> None:
-    """Raise click.ClickException for a stage that is unknown, local, not provisioned or in another region."""
+    """Raise click.ClickException for a stage that cannot be deployed or packaged.
+
+    It is unknown, local, not provisioned or in another region, or its variables are too long for Lambda.
+    """
     try:
         variables = read_variables(stage)
     except click.BadParameter as unknown:
@@ -77,6 +81,7 @@ def check_stage(stage: str, profile: str | None) -> None:
         raise click.ClickException(f"{stage} is not provisioned: run make provision STAGE={stage} first")
     region = botocore.session.Session(profile=profile).get_config_variable("region")
     check_place(stage, variables, region)
+    check_environment(ROOT, stage)
 
 
 def check_region(stage: str, profile: str | None) -> None:

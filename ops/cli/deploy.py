@@ -239,10 +239,12 @@ def package(stage: str, output: Path) -> None:
     from ops.aws import chalice_config
     from ops.aws import package as packages
     from ops.aws.account import check_place
+    from ops.aws.environment import check_environment
     from ops.stage import ROOT, read_variables
 
     region, partition = packages.find_region()
     check_place(stage, read_variables(stage, ROOT), region)  # an unknown stage is refused too
+    check_environment(ROOT, stage)
     chalice_config.ensure_stage(ROOT, stage)
     chalice_config.localize_policies(ROOT, chalice_config.read_settings(ROOT, stage), partition)
     packages.package(ROOT, stage, output)
@@ -301,6 +303,7 @@ def _prepared(
     from chalicelib.settings import Settings
     from ops.aws import chalice_config
     from ops.aws.account import check_account
+    from ops.aws.environment import check_environment
     from ops.aws.provision import Clients
     from ops.stage import ROOT, load, read_variables
 
@@ -311,6 +314,8 @@ def _prepared(
     is_new = makes and not chalice_config.is_stage(ROOT, stage)
     session = settings_client(Settings(endpoint=os.environ.get("HUBBUB_ENDPOINT", "")))
     check_account(session, stage, {} if is_new else read_variables(stage, ROOT))
+    if makes:
+        check_environment(ROOT, stage)
     if is_new and not yes:
         click.confirm(f"There is no stage {stage}. Create it as a copy of dev?", abort=True)
     if makes and chalice_config.ensure_stage(ROOT, stage):

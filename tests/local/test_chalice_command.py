@@ -87,11 +87,16 @@ def test_beside_a_run_chalice_local_serves_the_same_data_and_does_not_restart(tm
         assert output.read_text().count("ready") == 1
 
 
-def refusal(copy: Path, *arguments: str) -> str:
+def refusal(copy: Path, *arguments: str, **variables: str) -> str:
     """Run a Chalice command that cannot work, check that it creates nothing, and return its only line."""
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     done = subprocess.run(
-        [CHALICE, *arguments], cwd=copy, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE
+        [CHALICE, *arguments],
+        cwd=copy,
+        env=ENVIRONMENT | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode, done.stdout
     assert not done.stdout
@@ -115,6 +120,17 @@ def test_a_stage_that_is_not_provisioned_is_neither_deployed_nor_packaged(
     arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/hubbub-dev/stream/2026"
     chalice_config.record_variables(copy, "dev", {"HUBBUB_STREAM_ARN": arn})
     assert "dev is in eu-central-1" in refusal(copy, *command)
+
+
+@pytest.mark.parametrize("command", [("deploy",), ("package", "out")])
+def test_variables_that_lambda_would_refuse_are_refused_first(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    copy = copied(tmp_path)
+    arn = "arn:aws:dynamodb:us-east-1:123456789012:table/hubbub-dev/stream/2026"
+    sites = ",".join(f"example.org/page-{number}" for number in range(300))
+    chalice_config.record_variables(copy, "dev", {"HUBBUB_STREAM_ARN": arn, "HUBBUB_SITES": sites})
+    assert "PUT /sites/{site}" in refusal(copy, *command, AWS_DEFAULT_REGION="us-east-1")
 
 
 def test_a_stage_of_another_region_is_not_deleted_with_its_global_roles(tmp_path: Path) -> None:
