@@ -9,7 +9,8 @@ former stream is detected here and deleted before the next deploy creates a new 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ import yaml
 from chalicelib.feature import filter_patterns
 from chalicelib.settings import Settings
 from ops.aws import features, provision
-from ops.aws.template import function_name
+from ops.aws.template import function_name, read_conditions, resolve
 from ops.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def expect_mappings_on(
 ) -> list[Mapping]:
     """Return the expected mappings of a stage on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
+    parameters = {"Size": "full" if settings.is_full else "small"}
     sources = {"Stream": stream_arn, "Queue": queue_arn}
     arns = {"StreamFailures": failures_arn}
     mappings = []
@@ -69,7 +71,8 @@ def expect_mappings_on(
         if not features.has_function(function, settings):
             continue
         [event] = template["Resources"][name]["Properties"]["Events"].values()
-        wanted = {key: value for key, value in event["Properties"].items() if key != source}
+        properties = resolve(event["Properties"], parameters, read_conditions())
+        wanted = {key: value for key, value in properties.items() if key != source}
         if source == "Stream":
             wanted["FilterCriteria"] = filter_criteria(function, settings)
         if "DestinationConfig" in wanted:
@@ -128,19 +131,45 @@ def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drif
 
 
 def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
-    """Apply the settings of each mapping, and return the changed ones. Idempotent."""
+    """Apply the settings of each mapping, enable it, and return the changed ones. Idempotent."""
     changed = []
     for one in mappings:
         for it in _list_mappings(client, one.function):
-            off = _differing_settings(it, one.settings) if it["EventSourceArn"] == one.source else []
-            if off:
-                wait_until_stable(client, it["UUID"])
-                client.update_event_source_mapping(
-                    UUID=it["UUID"], **{name: one.settings[name] for name in off}
-                )
-                wait_until_stable(client, it["UUID"])
-                changed.append(Drift(one.function, it["UUID"], ", ".join(off)))
+            if it["EventSourceArn"] != one.source:
+                continue
+            values = {name: one.settings[name] for name in _differing_settings(it, one.settings)}
+            if it["State"] in ("Disabled", "Disabling"):
+                values["Enabled"] = True
+            if values:
+                _update(client, it["UUID"], **values)
+                changed.append(Drift(one.function, it["UUID"], ", ".join(values)))
     return changed
+
+
+@contextmanager
+def push_paused(client: LambdaClient, stage: str) -> Iterator[None]:
+    """Disable the mapping of `push` meanwhile, which makes room for another reader of the stream.
+
+    More than two readers of a shard are throttled: AWS Lambda Developer Guide, "Simultaneous readers in
+    DynamoDB Streams". `apply` is the other one. The mapping is enabled at the end in any case, also after an
+    error and when it was disabled before. A killed process leaves it disabled: `status` reports that, and the
+    next call and the next deployment enable it.
+    """
+    function = function_name(stage, "push")
+    try:
+        for it in _list_mappings(client, function):
+            _update(client, it["UUID"], Enabled=False)
+        yield
+    finally:
+        for it in _list_mappings(client, function):
+            _update(client, it["UUID"], Enabled=True)
+
+
+def _update(client: LambdaClient, id: str, **values: Any) -> None:
+    """Change a mapping, and wait until the change is complete."""
+    wait_until_stable(client, id)
+    client.update_event_source_mapping(UUID=id, **values)
+    wait_until_stable(client, id)
 
 
 def _list_mappings(client: LambdaClient, function: str) -> list[Any]:

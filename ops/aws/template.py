@@ -117,6 +117,12 @@ def definition(stage: str, parameters: Mapping[str, str] = MappingProxyType({}))
     return Definition(*(resolve(resources[name]["Properties"], values, conditions) for name in kept))
 
 
+def read_conditions() -> Properties:
+    """Return the template's conditions."""
+    conditions: Properties = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Conditions"]
+    return conditions
+
+
 def table_name(stage: str) -> str:
     """Return the name of a stage's table, unless the stage has a restored one (HUBBUB_TABLE)."""
     return f"hubbub-{stage}"

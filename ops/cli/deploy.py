@@ -373,7 +373,7 @@ def _provision(
     variables = {"HUBBUB_STREAM_ARN": found.stream_arn, "HUBBUB_QUEUE_URL": found.queue_url}
     if chalice_config.record_variables(ROOT, stage, variables | {"HUBBUB_SIZE": size}):
         click.echo(f"{stage}: recorded its stream, queue and size in .chalice/config.json")
-    return settings._replace(stream_arn=found.stream_arn, queue_url=found.queue_url)
+    return settings._replace(stream_arn=found.stream_arn, queue_url=found.queue_url, is_full=size == "full")
 
 
 def _secret(settings: Settings, dry_run: bool) -> None:

@@ -64,7 +64,7 @@ def read_range(stream: Stream, shard: str, first: str, last: str) -> Iterator[li
 class StreamFollower:
     """Reads the records that are written to a stream from now on.
 
-    AWS allows two readers per shard: this one and the function `apply`.
+    AWS allows two readers per shard: this one and the function `apply`. Its callers pause `push`.
 
     An empty page does not mean the end of a shard: "Note that it might take multiple calls to get to a
     portion of the shard that contains stream records" (GetRecords, DynamoDB Streams API Reference). A shard

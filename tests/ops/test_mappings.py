@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
+import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT, Engine
 from ops.aws import event_sources
 from ops.aws.event_sources import Drift, Mapping
 from ops.aws.provision import Clients, provision
+from ops.cli.main import main
 
 FUNCTION = """
 def handler(event, context):
@@ -83,7 +88,16 @@ def test_the_expected_mappings_are_on_the_current_sources(clients: Clients, stag
     assert len(push.settings.pop("FilterCriteria")["Filters"]) == 2
     assert push.settings == {"MaximumRetryAttempts": 2, "MaximumRecordAgeInSeconds": 60}
     assert queue.source.endswith(f":hubbub-{stage}-views")
-    assert queue.settings == {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+    scaling = {"MaximumConcurrency": 2}
+    assert queue.settings == {"FunctionResponseTypes": ["ReportBatchItemFailures"], "ScalingConfig": scaling}
+
+
+@pytest.mark.parametrize(("is_full", "most"), [(False, 2), (True, 50)])
+def test_a_peak_in_the_queue_leaves_functions_for_the_page(is_full: bool, most: int) -> None:
+    """A new account runs ten functions at once: AWS Lambda Developer Guide, Lambda quotas."""
+    settings = Settings(stage="prod", queue=True, is_full=is_full)
+    *_, queue = event_sources.expect_mappings_on(settings, "stream", "queue", "failures")
+    assert queue.settings["ScalingConfig"] == {"MaximumConcurrency": most}
 
 
 def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
@@ -121,17 +135,84 @@ def test_a_setting_that_someone_has_changed_is_found_and_put_right(
     assert event_sources.find_drift(client, wanted) == []
 
 
-def test_a_mapping_that_is_switched_off_is_found(cloud: Engine, clients: Clients, stage: str) -> None:
-    client, wanted = (
-        cloud.client("lambda"),
-        expect_mappings(clients, stage),
-    )
+def state(cloud: Engine, function: str) -> str:
+    found = cloud.client("lambda").list_event_source_mappings(FunctionName=function)
+    [mapping] = found["EventSourceMappings"]
+    return str(mapping["State"])
+
+
+def test_a_mapping_that_is_switched_off_is_found_and_switched_on(
+    cloud: Engine, clients: Clients, stage: str
+) -> None:
+    client, wanted = cloud.client("lambda"), expect_mappings(clients, stage)
     deploy(cloud, wanted)
     event_sources.configure(client, wanted)
     [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
     client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     [found] = event_sources.find_drift(client, wanted)
     assert (found.id, found.problem) == (mapping["UUID"], "state Disabled")
+    assert [one.problem for one in event_sources.configure(client, wanted)] == ["Enabled"]
+    assert event_sources.find_drift(client, wanted) == []
+
+
+@pytest.mark.parametrize("was_disabled", [False, True])
+def test_pushes_are_paused_and_resumed_also_after_an_error(
+    cloud: Engine, clients: Clients, stage: str, was_disabled: bool
+) -> None:
+    client, wanted = cloud.client("lambda"), expect_mappings(clients, stage)
+    deploy(cloud, wanted)
+    apply, push, queue = (one.function for one in wanted)
+    if was_disabled:  # by a command that was killed
+        [mapping] = client.list_event_source_mappings(FunctionName=push)["EventSourceMappings"]
+        client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    seen = []
+
+    def breaks_off() -> None:
+        with event_sources.push_paused(client, stage):
+            seen.extend(state(cloud, one) for one in (apply, push, queue))
+            raise RuntimeError("broke off")
+
+    with pytest.raises(RuntimeError, match="broke off"):
+        breaks_off()
+    assert (seen, state(cloud, push)) == (["Enabled", "Disabled", "Enabled"], "Enabled")
+
+
+def test_a_stage_without_live_topics_has_no_pushes_to_pause(cloud: Engine) -> None:
+    with event_sources.push_paused(cloud.client("lambda"), "no-such-stage"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        (["audit"], "ops.maintenance.audit.audit"),
+        (["repair"], "ops.maintenance.audit.audit"),
+        (["replay", "stream"], "ops.maintenance.replay.replay_batches"),
+    ],
+)
+def test_a_command_that_reads_the_stream_pauses_pushes_meanwhile(
+    cloud: Engine,
+    clients: Clients,
+    stage: str,
+    command: list[str],
+    work: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = expect_mappings(clients, stage)
+    deploy(cloud, wanted)
+    seen = []
+
+    def breaks_off(*_: Any, **__: Any) -> None:
+        seen.append(state(cloud, f"hubbub-{stage}-push"))
+        raise click.ClickException("it broke off")
+
+    monkeypatch.setattr(work, breaks_off)
+    monkeypatch.setattr("ops.stage.read_variables", lambda *_: {})
+    variables = {"HUBBUB_ENDPOINT": cloud.endpoint, "HUBBUB_TABLE": f"hubbub-{stage}"}
+    with mock.patch.dict(os.environ, variables):
+        done = CliRunner().invoke(main, [*command, "--stage", stage])
+    assert (done.exit_code, "it broke off" in done.output) == (1, True), done.output
+    assert (seen, state(cloud, f"hubbub-{stage}-push")) == (["Disabled"], "Enabled")
 
 
 def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
@@ -173,7 +254,7 @@ def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
     """At most two functions may read one shard at the same time; a third is throttled.
 
     No engine enforces it. Source: https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html, "Simultaneous
-    readers of a shard in DynamoDB Streams". `ops audit` and `ops repair` are one more, while they run.
+    readers of a shard in DynamoDB Streams". Commands that read the stream pause `push` meanwhile.
     """
     template = yaml.safe_load(event_sources.GATEWAY.read_text())["Resources"]
     events = {name: str(one.get("Properties", {}).get("Events")) for name, one in template.items()}
