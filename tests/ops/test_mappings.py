@@ -165,7 +165,7 @@ def test_pushes_are_paused_and_resumed_also_after_an_error(
     if was_disabled:  # by a command that was killed
         [mapping] = client.list_event_source_mappings(FunctionName=push)["EventSourceMappings"]
         client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-    seen = []
+    seen: list[str] = []
 
     def breaks_off() -> None:
         with event_sources.push_paused(client, stage):
