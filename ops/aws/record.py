@@ -42,10 +42,11 @@ def read_record(root: Path, stage: str) -> list[Resource]:
     return list(json.loads(path.read_text(encoding="utf-8"))["resources"]) if path.exists() else []
 
 
-def rebuild_record(client: Client, root: Path, stage: str) -> bool:
+def rebuild_record(client: Client, root: Path, stage: str, *, deletes: bool = True) -> bool:
     """Write the record of the resources of a stage that exist, and return whether there are any.
 
-    `client` creates a client of an AWS service.
+    `client` creates a client of an AWS service. `deletes` deletes APIs without a stage. A command that only
+    reads must not, because another one may be creating the stage.
 
     Raises: ClickException for a function that another stack or application has created.
     """
@@ -53,7 +54,7 @@ def rebuild_record(client: Client, root: Path, stage: str) -> bool:
     names = config["stages"][chalice_config.PATTERN]["lambda_functions"]
     domains = [one for one in read_record(root, stage) if one["resource_type"] == "domain_name"]
     found = [resource for name in names for resource in _find_function(client, stage, name)]
-    found += _find_apis(client, stage, config["stages"][stage]["api_gateway_stage"])
+    found += _find_apis(client, stage, config["stages"][stage]["api_gateway_stage"], deletes=deletes)
     path = record_path(root, stage)
     if not found:
         path.unlink(missing_ok=True)
@@ -111,8 +112,8 @@ def _check_owner(function: str, tags: dict[str, str]) -> None:
         raise click.ClickException(f"{function} belongs to another application: use another stage")
 
 
-def _find_apis(client: Client, stage: str, suffix: str) -> Iterator[Resource]:
-    """Yield the APIs of a stage that have a stage `suffix`. Delete those that have none."""
+def _find_apis(client: Client, stage: str, suffix: str, *, deletes: bool) -> Iterator[Resource]:
+    """Yield the APIs of a stage that have a stage `suffix`. Delete those that have none, if `deletes`."""
     rest, sockets = client("apigateway"), client("apigatewayv2")
     region, partition = rest.meta.region_name, rest.meta.partition
     host = f"execute-api.{region}.amazonaws.com" + (".cn" if partition == "aws-cn" else "")
@@ -122,7 +123,7 @@ def _find_apis(client: Client, stage: str, suffix: str) -> Iterator[Resource]:
     for api in (one for page in pages for one in page["items"] if one["name"] == name):
         if any(one["stageName"] == suffix for one in rest.get_stages(restApiId=api["id"])["item"]):
             complete.append(api["id"])
-        else:
+        elif deletes:
             rest.delete_rest_api(restApiId=api["id"])
     for id in _only(name, complete):
         url = f"https://{id}.{host}/{suffix}/"
@@ -133,7 +134,7 @@ def _find_apis(client: Client, stage: str, suffix: str) -> Iterator[Resource]:
     for api in (one for page in pages for one in page["Items"] if one["Name"] == name):
         if any(one["StageName"] == suffix for one in sockets.get_stages(ApiId=api["ApiId"])["Items"]):
             complete.append(api["ApiId"])
-        else:
+        elif deletes:
             sockets.delete_api(ApiId=api["ApiId"])
     for id in _only(name, complete):
         url = f"wss://{id}.{host}/{suffix}/"

@@ -63,7 +63,7 @@ def find_problems(found: dict[str, Any], stream: str) -> Iterator[str]:
         command = f"make provision STAGE={found['stage']}"
         yield f"the table has no index {name}, or it is still being filled: run {command}"
     if not stream:
-        yield "the table has no stream, so nothing is counted"
+        yield f"the table has no stream, so nothing is counted: run make provision STAGE={found['stage']}"
     if (found["lagSeconds"] or 0) > LATE:
         yield f"sums are {found['lagSeconds']:.0f} seconds behind: see docs/operations.md, stream-lag"
     if found["quarantine"]:

@@ -184,7 +184,7 @@ def smoke(stage: str, url: str | None, socket_url: str | None) -> None:
     if settings.has("chat") and bool(url) != bool(socket_url):
         raise click.UsageError("--url and --socket-url must be given together")
     if not url:
-        record.rebuild_record(settings_client(settings), ROOT, stage)
+        record.rebuild_record(settings_client(settings), ROOT, stage, deletes=False)
     found = (
         deploys.Urls(url.rstrip("/"), (socket_url or "").rstrip("/"))
         if url
