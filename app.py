@@ -65,7 +65,7 @@ from chalicelib.errors import (
 )
 from chalicelib.guests import guests
 from chalicelib.guests import schemas as guest_schemas
-from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards import boards, scores, standings
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import deepening
@@ -349,19 +349,24 @@ def post_season(
     body=Body(4 * KB),
 )
 def post_score(
-    path: board_schemas.BoardPath, body: board_schemas.ScoreBody, caller: Caller
+    path: board_schemas.BoardPath,
+    query: board_schemas.ScoreQuery,
+    body: board_schemas.ScoreBody,
+    caller: Caller,
 ) -> Response[board_schemas.ScoreResult]:
     """Submit a score.
 
-    A repeated `id` of the same player counts once.
+    A repeated `id` of the same player counts once. With `standing=true` the response has the player's rank
+    with this submission, so that no second request has to read it.
     """
-    return created(*scores.submit(new_context(), path.board, body, caller))
+    submit = standings.submit if query.standing else scores.submit
+    return created(*submit(new_context(), path.board, body, caller))
 
 
 @router.route("GET /leaderboards/{board}/players/{player}", errors=(NotFound,))
 def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuery) -> board_schemas.Standing:
     """Return a player's score and rank."""
-    return board_queries.get_standing(new_context(), path.board, path.player, query)
+    return standings.get(new_context(), path.board, path.player, query)
 
 
 @router.route(

@@ -22,7 +22,7 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.items import Item, chunks, pack
 from chalicelib.dynamo.table import Table
-from chalicelib.leaderboards import boards, queries, scores
+from chalicelib.leaderboards import boards, scores, standings
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import deepening, ranking, tree
 from local.engines.engine import Engine
@@ -144,7 +144,7 @@ def measure_rank(engine: Engine, size: int) -> tuple[Cell, ...]:
         player = board.middle
 
         def ours() -> int:
-            return queries.get_standing(new_context(table, NOW), "large", player, StandingQuery()).rank
+            return standings.get(new_context(table, NOW), "large", player, StandingQuery()).rank
 
         right = 1 + sum(score > board.scores[player] for score in board.scores.values())
         assert ours() == right

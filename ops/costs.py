@@ -66,12 +66,14 @@ def build_uses(used: Mapping[str, Any]) -> list[Use]:
 
     views, back = given("views"), given("returning", 50) / 100
     scores, comments, chats = given("scores", 20 * given("players")), given("comments"), given("chats")
+    standings = min(scores, given("standings"))
     channel = "queue" if used.get("queue") else "rest"
     return [
         Use("views", "view, new visitor", views * (1 - back), channel),
         Use("views", "view, returning visitor", views * back, channel),
         Use("views", "count of a page", given("counts", views)),
-        Use("leaderboards", "score", scores, "user"),
+        Use("leaderboards", "score", scores - standings, "user"),
+        Use("leaderboards", "score with its rank", standings, "user"),
         Use("leaderboards", "rank", given("ranks", 2 * scores)),
         Use("challenges", "path", given("paths"), "user"),
         Use("challenges", "wrong guess", given("guesses", given("paths")), "user"),

@@ -329,3 +329,8 @@ def _not_found(name: str) -> NotFound:
 
 def _too_many_changes(name: str) -> Busy:
     return Busy(f"Other requests are changing the leaderboard {name[:40]}. Please retry.")
+
+
+def no_score(player: str, name: str) -> NotFound:
+    """Return the error for a player without a score on a board."""
+    return NotFound(f"{player[:40]} has no score on {name[:40]}.")

@@ -1,4 +1,4 @@
-"""Read leaderboards: a player's rank ("211th of 1539"), entries, distribution, submissions, and live data.
+"""Read leaderboards: entries, distribution, submissions, and live data. `standings.py` ranks one player.
 
 This module writes nothing. The items belong to `boards.py`, `scores.py` and `chalicelib/ranking/ranking.py`.
 
@@ -21,7 +21,6 @@ from chalicelib.api.auth import Caller
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Key, Range
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import NotFound
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import (
@@ -34,64 +33,13 @@ from chalicelib.leaderboards.schemas import (
     Entries,
     EntriesQuery,
     ScoreBucket,
-    Standing,
-    StandingQuery,
     TopEntries,
 )
-from chalicelib.ranking import entries, positions, tree
-from chalicelib.ranking.positions import EntriesPage, Point, Start
+from chalicelib.ranking import positions
+from chalicelib.ranking.positions import EntriesPage, Start
 from chalicelib.ranking.ranking import collect_nodes, count_players, node_key
 
-# -- one player ----------------------------------------------------------------------------------------
-
-
-def get_standing(context: Context, name: str, player: str, query: StandingQuery) -> Standing:
-    """Return a player's score, rank, and distance to the next better score.
-
-    Cost: 0.5 RCU each for the board, the score and the next player in a better bucket, and what
-    `positions.locate` does. That is 5 RCU at most among a million players with uniform scores and UUIDs as
-    names. It takes two round trips, and another one while the player's bucket is deepened. With `consistent`
-    the board, the score and the nodes cost 1 RCU each. The index has no consistent reads.
-    Raises: NotFound.
-    """
-
-    def keys(board: Board) -> list[Key]:
-        return [scores.score_key(name, board.season, player)]
-
-    board, items = boards.find_with_items(context, name, query.season, keys, consistent=query.consistent)
-    score, ranking = items.get(keys(board)[0], {}), board.ranking
-    if "score" not in score:
-        raise _no_score(player, name)
-    number, depth, path = score["gsi1sk"], score["depth"], ranking.scale.path(score["gsi1sk"])
-    bucket = tree.bucket(path, min(depth, ranking.scale.score_levels(path)))
-    highest = ranking.scale.numbers(bucket)[1]
-    read_beyond = entries.start_listing_above(context.table, ranking, 2, highest)
-    position = positions.locate(
-        context.table,
-        ranking,
-        Point(number, depth, scores.rank(score)),
-        has_ties=False,
-        consistent=query.consistent,
-    )
-    beyond = read_beyond()
-    if not position.ahead and len(position.bucket) > len(bucket):  # the bucket has been deepened since
-        beyond = entries.start_listing_above(
-            context.table, ranking, 2, ranking.scale.numbers(position.bucket)[1]
-        )()
-    better = (entry.merit for entry in (*position.ahead, *beyond) if entry.player != player)
-    next_merit = next(better, None)
-    ranked = max(position.players, position.rank)
-    return Standing(
-        player=player,
-        name=score.get("name"),
-        score=score["score"],
-        rank=position.rank,
-        of=ranked,
-        percentile=round(100 * (ranked - position.rank + 1) / ranked, 2),
-        to_next=None
-        if next_merit is None or position.rank == 1
-        else abs(board.scale.score(next_merit) - score["score"]),
-    )
+# -- submissions ---------------------------------------------------------------------------------------
 
 
 def list_activities(
@@ -156,7 +104,7 @@ def list_entries(context: Context, name: str, query: EntriesQuery) -> Entries:
     if query.around and not below:
         item = items.get(keys(board)[0])
         if not (around := scores.rank(item) if item else None):
-            raise _no_score(query.around, name)
+            raise boards.no_score(query.around, name)
     else:
         nodes = collect_nodes(ranking, items.values())
     part = positions.list_ranked(
@@ -184,10 +132,6 @@ def _to_board_entries(table: Table, board: Board, part: EntriesPage) -> list[Boa
         )
         for rank, entry in part.items
     ]
-
-
-def _no_score(player: str, name: str) -> NotFound:
-    return NotFound(f"{player[:40]} has no score on {name[:40]}.")
 
 
 # -- all scores ----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib.api.names import Name
 from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema
@@ -22,6 +22,10 @@ Rank = Annotated[
     int,
     Meta(description="1 plus the number of strictly better players. Equal scores share a rank", ge=1),
 ]
+Percentile = Annotated[
+    float, Meta(description="The share of players that are not better, in percent", ge=0, le=100)
+]
+ToNext = Annotated[Decimal, Meta(description="The distance to the next better score. Null for rank 1")] | None
 Order = Annotated[
     Literal["desc", "asc"],
     Meta(description="The best score is the greatest (`desc`) or the least (`asc`)"),
@@ -188,13 +192,40 @@ class ScoreBody(Schema):
     ) = None
 
 
-class ScoreResult(Schema):
-    """A player's score after a submission. Null: the player has been removed from the leaderboard since."""
+class ScoreQuery(Schema):
+    """Query parameters of a submission."""
 
-    EXAMPLES: ClassVar = {"a score": {"player": "player-1", "score": 1539}}
+    standing: Annotated[
+        bool, Meta(description="Also return the player's rank with this submission, as a read of it would")
+    ] = False
+
+
+class ScoreResult(Schema):
+    """A player's score after a submission, with `standing=true` also its rank.
+
+    A player who has been removed from the leaderboard since has a score of null and no rank.
+    """
+
+    EXAMPLES: ClassVar = {
+        "a score": {"player": "player-1", "score": 420},
+        "with standing=true": {
+            "player": "player-1",
+            "score": 420,
+            "name": "Ann",
+            "rank": 211,
+            "of": 1539,
+            "percentile": 86.35,
+            "toNext": 3,
+        },
+    }
 
     player: PlayerName
     score: Score | None
+    name: Name | UnsetType = UNSET
+    rank: Rank | UnsetType = UNSET
+    of: PlayerCount | UnsetType = UNSET
+    percentile: Percentile | UnsetType = UNSET
+    to_next: ToNext | UnsetType = UNSET
 
 
 class ActivitiesQuery(Schema):
@@ -282,12 +313,8 @@ class Standing(Schema):
     score: Score
     rank: Rank
     of: PlayerCount
-    percentile: Annotated[
-        float, Meta(description="The share of players that are not better, in percent", ge=0, le=100)
-    ]
-    to_next: (
-        Annotated[Decimal, Meta(description="The distance to the next better score. Null for rank 1")] | None
-    )
+    percentile: Percentile
+    to_next: ToNext
 
 
 class EntriesQuery(Schema):

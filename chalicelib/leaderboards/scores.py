@@ -15,7 +15,7 @@ change has no effect. A score of `increment` remembers its activities by their t
 `version` of the score protects `applied` and `spilled`. A removed player's item keeps `since`. Activities
 until then are void. The item expires when the stream can no longer deliver one.
 
-`before` has earlier and better positions, until the stream has passed the change (`queries.get_standing`).
+`before` has earlier and better positions, until the stream has passed the change (`standings.py`).
 """
 
 import contextlib
@@ -87,8 +87,21 @@ def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> tupl
     Cost: 2 RCU and 4 WCU, 3 WCU for a new player, and 1 WCU for a value that changes nothing. A new player,
     and a move to another bucket, also read what `choose_depth` does. 1 more RCU for a known id. 1 more WCU
     for the first display name on a board.
+    Raises: as `prepare` and `write` do.
+    """
+    board, submission, score = prepare(context, name, body, caller)
+    is_new, after = write(context, board, submission, score)
+    return ScoreResult(player=submission.player, score=after.get("score") if after else None), is_new
+
+
+def prepare(
+    context: Context, name: str, body: ScoreBody, caller: Caller
+) -> tuple[Board, Submission, Item | None]:
+    """Validate a submission. Return the board, the submission, and the player's score as it is now.
+
+    Cost: 2 RCU.
     Raises: NotFound, Forbidden for another player's score and where the board does not let the caller
-    submit, BadRequest, Unprocessable for a value out of range, Busy after repeated concurrent submissions.
+    submit, BadRequest, Unprocessable for a value out of range.
     """
     player = body.player or caller.sub
     time = parse_time(body.time, context.now)
@@ -100,19 +113,29 @@ def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> tupl
     check_submitter(board, player, caller)
     name_of_player = caller.name if player == caller.sub else None
     submission = Submission(player, body.id, validate_value(board, body.value), time, name_of_player)
-    is_new, score = write(context, board, submission, items.get(keys(board)[0]))
-    return ScoreResult(player=player, score=score.get("score") if score else None), is_new
+    return board, submission, items.get(keys(board)[0])
+
+
+def predict(context: Context, board: Board, submission: Submission, score: Item | None) -> int:
+    """Return the number that orders the player after a submission whose id is new.
+
+    Raises: Unprocessable for a sum out of range.
+    """
+    activity = _build_activity(board, submission, score, context.now)
+    value = _add_up(board, activity, score) if is_pending(board, score, activity) else (score or {})["score"]
+    return board.ranking.number(board.scale.merit(value), submission.player)
 
 
 def write(
-    context: Context, board: Board, submission: Submission, score: Item | None
+    context: Context, board: Board, submission: Submission, score: Item | None, nodes: Nodes | None = None
 ) -> tuple[bool, Item | None]:
     """Put a submission's activity and apply it to the score, which was read before.
 
-    Return whether the id is new, and the score in the board's season.
+    Return whether the id is new, and the score in the board's season. `nodes` are those on the path of the
+    number that `predict` returns, if they were read.
 
     Cost: as for `submit`, without the first read.
-    Raises: Unprocessable for a sum out of range, Busy.
+    Raises: Unprocessable for a sum out of range, Busy after repeated concurrent submissions.
     """
     if board.operator == "increment":
         _add(board, score, submission.value)
@@ -120,7 +143,7 @@ def write(
         boards.note_names(context.table, board)
     activity = _build_activity(board, submission, score, context.now)
     if context.table.put(activity, condition="attribute_not_exists(pk)"):
-        return True, apply_activity(context.table, board, activity, score)
+        return True, apply_activity(context.table, board, activity, score, nodes)
     stored = context.table.get(activity_key(board.name, submission.player, submission.id), consistent=True)
     if stored and stored["season"] != board.season:
         if may_be_pending(stored, context.now):
@@ -189,10 +212,12 @@ def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
     return value > best if board.order == "desc" else value < best
 
 
-def apply_activity(table: Table, board: Board, activity: Item, score: Item | None) -> Item | None:
+def apply_activity(
+    table: Table, board: Board, activity: Item, score: Item | None, nodes: Nodes | None = None
+) -> Item | None:
     """Apply an activity to its score, as it was read, unless that has been done. Return the score.
 
-    Idempotent. The board is in the activity's season.
+    Idempotent. The board is in the activity's season. `nodes` are those on the path of the new number.
 
     Cost: 1 WCU and 2 for the index, or 1 for a new player. Nothing if it is done. At most 4 RCU for guard
     pages if the activity is not newer than `spilled`. Each 30th increment of a player costs about 4 WCU more.
@@ -204,7 +229,7 @@ def apply_activity(table: Table, board: Board, activity: Item, score: Item | Non
             return score
         refusal = None
         try:
-            after = _change(table, board, activity, score)
+            after = _change(table, board, activity, score, None if attempt else nodes)
         except Unprocessable as error:
             refusal, after = error, dict(score or {})  # the tag alone, so that nobody applies the activity
         pages = _add_activity(board, activity, score, after)
@@ -252,10 +277,7 @@ def _change(
 ) -> Item:
     """Return the score after an activity. Raises Unprocessable for a sum out of range."""
     before, player = score or {}, activity["pk"].removeprefix("PLAYER#")
-    value = Decimal(activity["value"])
-    if board.operator == "increment":
-        value = _add(board, score, value)
-    ranking = board.ranking
+    value, ranking = _add_up(board, activity, score), board.ranking
     entry = index_key(ranking, player, ranking.scale.merit(value))
     depth = choose_depth(table, ranking, entry["gsi1sk"], before, nodes)
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
@@ -265,17 +287,23 @@ def _change(
     path = ranking.scale.path(entry["gsi1sk"])
     better = [
         [n, d]
-        for n, d in _positions(before)
+        for n, d in list_positions(before)
         if is_counted_better(ranking.scale.path(int(n)), int(d), path, depth)
     ]
     after |= {"before": better[:MAX_BEFORE]} if better else {}
     return after
 
 
-def _positions(score: Item) -> list[list[int]]:
-    """Return the positions at which the tree may count a player, the best first."""
+def list_positions(score: Item) -> list[list[int]]:
+    """Return the positions at which the tree may count a player, the best first: numbers and depths."""
     current = [[score["gsi1sk"], score["depth"]]] if "depth" in score else []
     return sorted([*score.get("before", ()), *current], reverse=True)
+
+
+def _add_up(board: Board, activity: Item, score: Item | None) -> Decimal:
+    """Return the score after an activity that is pending. Raises Unprocessable for a sum out of range."""
+    value = Decimal(activity["value"])
+    return _add(board, score, value) if board.operator == "increment" else value
 
 
 def _add(board: Board, score: Item | None, value: Decimal) -> Decimal:
@@ -341,7 +369,7 @@ def _remove(context: Context, item: Item) -> None:
             max(times.milliseconds(context.now), score["version"] + 1),
         )
         after = key._asdict() | {"version": version, "since": version, "ttl": version // 1000 + 2 * DAY}
-        after |= {"before": _positions(score)[:MAX_BEFORE]} if "depth" in score else {}
+        after |= {"before": list_positions(score)[:MAX_BEFORE]} if "depth" in score else {}
         if _replace(context.table, key, score, after):
             return
         score = context.table.get(key, consistent=True)

@@ -139,6 +139,15 @@ def read_paths(table: Table, ranking: Ranking, numbers: Iterable[int]) -> dict[s
     )
 
 
+def find_kept_depth(ranking: Ranking, number: int, before: Mapping[str, Any]) -> int:
+    """Return the depth of a player whose new number is in the bucket of the item `before`, or else 0."""
+    if "depth" not in before:
+        return 0
+    depth, path = int(before["depth"]), ranking.scale.path(number)
+    old = ranking.scale.path(int(before["gsi1sk"]))
+    return depth if tree.bucket(old, depth) == tree.bucket(path, depth) else 0
+
+
 def choose_depth(
     table: Table,
     ranking: Ranking,
@@ -153,11 +162,9 @@ def choose_depth(
     Cost: nothing within the bucket, else 0.5 RCU for every two digits of the score, and 0.5 more. In a crowd
     of equal scores also 0.5 for each level of ties.
     """
+    if depth := find_kept_depth(ranking, number, before or {}):
+        return depth
     path = ranking.scale.path(number)
-    if before and "depth" in before:
-        depth = int(before["depth"])
-        if tree.bucket(ranking.scale.path(int(before["gsi1sk"])), depth) == tree.bucket(path, depth):
-            return depth
     levels = ranking.scale.score_levels(path)
     nodes = read_paths(table, ranking, [number]) if nodes is None else nodes
     while (depth := tree.needed_depth(path, nodes)) > levels and depth * DIGITS < len(path):

@@ -18,6 +18,9 @@ COSTS = {
     ("POST /leaderboards/{board}/scores", "a gain"): (201, 5, 2),
     ("stream", "a small gain"): (0, 0, 0.5),
     ("POST /leaderboards/{board}/scores", "another player"): (201, 4, 3.5),
+    ("POST /leaderboards/{board}/scores", "a first with its standing"): (201, 4, 4.5),
+    ("POST /leaderboards/{board}/scores", "a gain with its standing"): (201, 5, 3.5),
+    ("POST /leaderboards/{board}/scores", "the same again with its standing"): (200, 2, 4.5),
     ("GET /leaderboards/{board}", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 2.5),
     ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
@@ -38,8 +41,8 @@ def story(site: Deployed) -> Iterator[Invocation]:
     """Rank two players on a board of sums, and end its season."""
     board, ann = {"board": "points"}, {"board": "points", "player": "ann"}
 
-    def score(sub: str, id: str, value: int, name: str) -> Invocation:
-        return submit_score(site, "points", sub, id, value, name)
+    def score(sub: str, id: str, value: int, name: str, **query: str) -> Invocation:
+        return submit_score(site, "points", sub, id, value, name, **query)
 
     definition = {"title": "Points", "operator": "increment"}
     put = site.rest("PUT /leaderboards/{board}", "a new one", path=board, body=definition, sub="admin")
@@ -53,6 +56,11 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield score("ann", "2", 10, "a gain")
     yield site.delivery("a small gain")
     yield score("bob", "1", 700, "another player")
+    site.drain()
+    yield score("eve", "1", 600, "a first with its standing", standing="true")
+    site.drain()
+    yield score("eve", "2", 10, "a gain with its standing", standing="true")
+    yield score("eve", "2", 10, "the same again with its standing", standing="true")
     site.drain()
     yield site.rest("GET /leaderboards/{board}", "", path=board)
     route = "/leaderboards/{board}/players/{player}"

@@ -25,7 +25,7 @@ from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
 from chalicelib.dynamo.table import Table
-from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards import boards, scores, standings
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards.schemas import (
     BoardBody,
@@ -153,9 +153,7 @@ class Board:
 
     def standing(self, player: str, *, consistent: bool = False, season: int = 0) -> Any:
         query = StandingQuery(season=season, consistent=consistent)
-        return board_queries.get_standing(
-            new_context(self.table, NOW + timedelta(hours=1)), self.name, player, query
-        )
+        return standings.get(new_context(self.table, NOW + timedelta(hours=1)), self.name, player, query)
 
     def entries(self, **query: Any) -> list[tuple[int, str, Decimal]]:
         found = board_queries.list_entries(

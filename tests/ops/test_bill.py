@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from bench import sites
 from local.engines.engine import Engine
 from ops import costs
 from ops.cli.main import main
@@ -119,6 +120,21 @@ def test_thirty_thousand_views_cost_what_the_readme_says() -> None:
     readme = (ROOT / "README.md").read_text()
     assert f"about USD {usd:.2f} for 30,000 views" in " ".join(readme.split())
     assert costs.describe_idle(costs.Assumed()).startswith("at rest about USD 0.02 a month")
+
+
+@pytest.mark.parametrize("site", sites.SITES, ids=[site.choice for site in sites.SITES])
+def test_an_example_site_pays_less_than_for_its_usual_choice(site: sites.Site) -> None:
+    usd, rest, full = sites.bill(site)
+    assert rest < 0.02 < usd < full < 1.25 * site.usd
+    assert usd < site.usd
+    results = (ROOT / "bench" / "RESULTS.md").read_text()
+    assert f"| {site.name} | {usd:.2f} |" in results
+
+
+def test_a_submission_that_returns_the_rank_is_cheaper_than_two_requests() -> None:
+    two = bill("--scores", "1M", "--ranks", "1M")["features"]["leaderboards"]
+    one = bill("--scores", "1M", "--standings", "1M", "--ranks", "0")["features"]["leaderboards"]
+    assert one < 0.75 * two
 
 
 def test_a_full_stage_and_a_queue_pay_for_alarms_metrics_and_polling() -> None:

@@ -17,7 +17,7 @@ from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, counters, votes
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.leaderboards import boards, queries, scores
+from chalicelib.leaderboards import boards, scores, standings
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, StandingQuery
 from chalicelib.ranking import tree
 from chalicelib.ranking.ranking import collect_nodes, node_key
@@ -272,7 +272,7 @@ class RankedBoard(Live):
         """Return the rank of each score, as its player's standing has it."""
         players = [item["pk"].removeprefix("PLAYER#") for item in scan(self.table) if "score" in item]
         query, now = StandingQuery(), datetime.now(UTC)
-        found = [queries.get_standing(new_context(self.table, now), "b", player, query) for player in players]
+        found = [standings.get(new_context(self.table, now), "b", player, query) for player in players]
         return {int(one.score): one.rank for one in found}
 
     def audit(self) -> audits.AuditResult:

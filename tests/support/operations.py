@@ -105,9 +105,11 @@ class Unit(NamedTuple):
 KNOWN_VIEWS, PLAYERS = 100, 20  # on the table before
 
 
-def submit_score(site: Deployed, board: str, player: str, id: str, value: int, name: str = "") -> Invocation:
+def submit_score(
+    site: Deployed, board: str, player: str, id: str, value: int, name: str = "", **query: str
+) -> Invocation:
     body = {"id": id, "value": value}
-    return site.rest(f"POST {SCORES}", name, path={"board": board}, body=body, sub=player)
+    return site.rest(f"POST {SCORES}", name, path={"board": board}, query=query, body=body, sub=player)
 
 
 def _view(site: Deployed, number: int, minute: int = 30, visitor: str = "visitor") -> Iterator[Invocation]:
@@ -136,9 +138,9 @@ def _board(site: Deployed) -> Iterator[Invocation]:
         yield submit_score(site, "kart", f"player-{number:05}", f"first-{number}", rng.randint(1, 1_000_000))
 
 
-def _gain(site: Deployed, number: int) -> Iterator[Invocation]:
-    value = random.Random(number).randint(1, 1_000)
-    yield submit_score(site, "kart", f"player-{number % PLAYERS:05}", f"second-{number}", value)
+def _gain(site: Deployed, number: int, **query: str) -> Iterator[Invocation]:
+    value, player = random.Random(number).randint(1, 1_000), f"player-{number % PLAYERS:05}"
+    yield submit_score(site, "kart", player, f"second-{number}", value, **query)
 
 
 def _rank(site: Deployed, number: int) -> Iterator[Invocation]:
@@ -207,6 +209,7 @@ UNITS = {
     "count of a page": Unit(_count, _viewed),
     "series of a page": Unit(partial(_count, route="/views/series"), _viewed),
     "score": Unit(_gain, _board),
+    "score with its rank": Unit(partial(_gain, standing="true"), _board),
     "rank": Unit(_rank, _board),
     "top ten": Unit(_get(ENTRIES, board="kart"), _board),
     "path": Unit(partial(_path, path="path 00"), _challenge),

@@ -1,6 +1,7 @@
 // The calls, guests and live values of the client (hubbub.js). socket.js is loaded when a socket is needed.
 
 // Written by `python -m ops client`: each call with its method and path. `!` needs a token.
+// The names behind `?` are sent in the query, the others in the body. A call without a body sends all in the query.
 const CALLS = {
   postGuest: "POST guests",
   postViews: "POST views",
@@ -21,7 +22,7 @@ const CALLS = {
   getBoard: "GET leaderboards/{board}",
   getBoards: "GET! leaderboards",
   postSeason: "POST! leaderboards/{board}/seasons",
-  postScore: "POST! leaderboards/{board}/scores",
+  postScore: "POST! leaderboards/{board}/scores?standing",
   getPlayer: "GET leaderboards/{board}/players/{player}",
   deletePlayer: "DELETE! leaderboards/{board}/players/{player}",
   getActivities: "GET! leaderboards/{board}/players/{player}/activities",
@@ -85,7 +86,7 @@ export class Hubbub {
   }
 
   async request(name, args = {}, { idempotencyKey, ifMatch, signal, auth } = {}) {
-    const [method, template] = CALLS[name].split(" ");
+    const [method, template, ...queried] = CALLS[name].split(/[ ?&]/);
     const rest = { ...args };
     const path = template.replace(/{(\w+)}/g, (_, part) => {
       const value = rest[part];
@@ -97,7 +98,10 @@ export class Hubbub {
     const verb = method.replace("!", ""), url = new URL(this.#api + path), headers = {};
     const hasBody = /^P/.test(verb);
     if (hasBody) headers["Content-Type"] = "application/json";
-    else for (const [key, value] of Object.entries(rest)) if (value != null) url.searchParams.set(key, value);
+    for (const key of hasBody ? queried : Object.keys(rest)) {
+      if (rest[key] != null) url.searchParams.set(key, rest[key]);
+      delete rest[key];
+    }
     if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
     if (ifMatch) headers["If-Match"] = ifMatch;
     const needsToken = auth ?? method.endsWith("!");

@@ -15,7 +15,7 @@ class Leaderboard extends Widget {
   static words = { en: () => ({ words }), de: () => import("../words-de/leaderboard.js") };
   static every = 5000;
   static topic = (widget) => `leaderboard:${widget.#name}`;
-  #board = null; #items = []; #me = ""; #shown = 0; #cursor = null; #key = ""; #isSending = false;
+  #board = null; #items = []; #me = ""; #shown = 0; #cursor = null; #key = ""; #isSending = false; #submitted = null;
   #bars = new Bars(); #histogram = null;
   #title = make("h3", { part: "title" });
   #facts = make("p", { part: "facts", className: "quiet" });
@@ -52,7 +52,7 @@ class Leaderboard extends Widget {
   begin() {
     const { text, words } = this;
     this.clear();
-    [this.#shown, this.#key] = [0, newKey()];
+    [this.#shown, this.#key, this.#submitted] = [0, newKey(), null];
     [this.#submit.textContent, this.#more.textContent, this.#signIn.textContent] = [text.submit, words.more, text.signIn];
     [this.#keys[0].textContent, this.#keys[1].textContent] = [text.perRange, words.you];
     this.#nameBox.replaceChildren(...(this.isGuest ? [this.nameField()] : []));
@@ -69,11 +69,12 @@ class Leaderboard extends Widget {
 
   async read() {
     const board = this.#name, me = this.getAttribute("player") || (await this.visitor());
-    const limit = Math.min(MOST, Math.max(this.#limit, this.#shown));
+    const limit = Math.min(MOST, Math.max(this.#limit, this.#shown)), submitted = this.#submitted;
+    this.#submitted = null;
     const [definition, entries, standing, distribution] = await Promise.all([
       this.call("getBoard", { board }),
       this.call("getEntries", { board, limit }),
-      me && this.call("getPlayer", { board, player: me }).catch(nullIfNotFound),
+      submitted?.player === me ? submitted : me && this.call("getPlayer", { board, player: me }).catch(nullIfNotFound),
       this.hasAttribute("distribution") && this.call("getDistribution", { board }),
     ]);
     if (distribution) this.#histogram ??= (await import("../lib/histogram.js")).histogram;
@@ -118,8 +119,9 @@ class Leaderboard extends Widget {
     if (this.#isSending) return;
     this.#isSending = true;
     try {
-      const body = { board: this.#name, id: this.#key, value: Number(this.#value.value) };
-      const { score } = await this.call("postScore", body, { signed: true });
+      const args = { board: this.#name, id: this.#key, value: Number(this.#value.value), standing: true };
+      const result = await this.call("postScore", args, { signed: true }), { score } = result;
+      this.#submitted = result.rank ? result : null; // includes the score, which the stream may not have counted yet
       this.#value.value = "";
       this.#key = newKey(); // the same for each retry of a score
       this.#message.textContent = this.text.submitted(this.#points(score));

@@ -25,7 +25,9 @@ export async function run({ Hubbub }, api, admin) {
   told.signIns = signIns() - before;
   await site.postScore({ board: "race/1", id: "1", value: 12 });
   const again = await site.request("postScore", { board: "race/1", id: "1", value: 12 });
-  told.again = [again.status, again.body.score];
+  told.again = [again.status, again.body.score, again.body.rank];
+  const { score, rank, of, toNext } = await site.postScore({ board: "race/1", id: "2", value: 13, standing: true });
+  told.standing = [score, rank, of, toNext];
   told.rank = (await until(async () => {
     const standing = await site.getPlayer({ board: "race/1", player: guest.sub }).catch(() => null);
     return standing?.rank && standing;
