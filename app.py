@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from chalice.app import AuthResponse, Chalice, Rate
@@ -12,7 +13,7 @@ from chalicelib import settings
 from chalicelib.aggregates import engine, lag
 from chalicelib.aggregates import queries as stream_queries
 from chalicelib.aggregates import schemas as stream_schemas
-from chalicelib.api import auth, listing, rates, schemas, static
+from chalicelib.api import auth, listing, rates, schemas, static, viewer
 from chalicelib.api.auth import Caller
 from chalicelib.api.caching import ResponseCache
 from chalicelib.api.etags import parse_if_match, with_etag
@@ -137,6 +138,7 @@ def limit_writer(caller: Caller) -> None:
 app.api.binary_types.remove("image/gif")  # the pixel is a text
 router.authorizer = identify
 router.limiter = limit_writer
+router.find_address = partial(viewer.find_address, stage)
 router.cache = ResponseCache(stage.cache_seconds)
 
 

@@ -59,7 +59,7 @@ class Caller(NamedTuple):
 
     `name` is the display name in the token. A `guest` has a token of `POST /guests`. `site` is the site whose
     numbers a token with the scope `statistics` may read. A token with the scope `scores` belongs to a server
-    that submits for players. `address` is the client's, as API Gateway sees it.
+    that submits for players. `address` is the client's (viewer.py).
     """
 
     sub: str = ""

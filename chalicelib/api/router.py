@@ -157,6 +157,7 @@ class Router:
         }
         self.authorizer: Any = None
         self.limiter: Callable[[Caller], None] | None = None
+        self.find_address: Callable[[Mapping[str, str], str], str] = lambda _, source: source
         self.cache = ResponseCache(0)
         self.routes: list[Route] = []
         app.register_middleware(self._finish, "http")
@@ -274,7 +275,8 @@ class Router:
         try:
             _check_length(route, captured)
             _check_query(route, request.query_params)
-            address = request.context.get("identity", {}).get("sourceIp", "")
+            source = request.context.get("identity", {}).get("sourceIp", "")
+            address = self.find_address(request.headers, source)
             caller = _authorize(route, request)._replace(address=address)
             limit = route.body.limit(caller)
             ready = {

@@ -44,6 +44,7 @@ GROUPS = {
         "deploy": "hubbub deploy --stage prod",
         "package": "hubbub package --stage prod out",
         "smoke": "hubbub smoke --stage prod",
+        "origin-secret": "hubbub origin-secret --stage prod",
         "restore": "hubbub restore --stage prod --to 2026-11-25T12:00:00Z",
         "rollback": "hubbub rollback --to HEAD~1 --stage prod",
         "destroy": "hubbub destroy --stage prod",
@@ -210,6 +211,19 @@ def token(stage: str, sub: str, scope: str | None, name: str | None, ttl: int) -
         click.echo(auth.mint(load(stage, has_engine=False), sub, scope=scope or "", seconds=ttl, name=name))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ttl") from None
+    except OSError as error:
+        raise click.ClickException(f"the stage's secret cannot be read: {error}") from None
+
+
+@main.command()
+@click.option("--stage", required=True, help="The stage behind the distribution.")
+def origin_secret(stage: str) -> None:
+    """Print the value of the header X-Origin-Secret, which a CloudFront distribution sends to the stage."""
+    from chalicelib.api import viewer
+    from ops.stage import load
+
+    try:
+        click.echo(viewer.find_origin_secrets(load(stage, has_engine=False))[0])
     except OSError as error:
         raise click.ClickException(f"the stage's secret cannot be read: {error}") from None
 
