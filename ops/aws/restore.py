@@ -10,12 +10,13 @@ RestoreTableToPointInTime.
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops.aws import adopt, live_table
+from ops.aws import live_table
 from ops.aws.template import table_name
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def restore(dynamodb: DynamoDBClient, table: str, target: str, moment: datetime)
 
     Raises: ClientError when DynamoDB refuses the restore.
     """
-    if adopt.describe_table(dynamodb, target) is None:
+    with contextlib.suppress(dynamodb.exceptions.TableAlreadyExistsException):
         dynamodb.restore_table_to_point_in_time(
             SourceTableName=table, TargetTableName=target, RestoreDateTime=moment
         )
