@@ -12,6 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Three test files at a time, in the order of tests/conftest.py.
 PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
+# A measurement signs tokens that nobody reads.
+MEASURE := HUBBUB_SECRET=0123456789abcdef0123456789abcdef $(VENV)/bin/python -m
+
 # $(call install,FILE): make the environment unless it exists, and install a requirements file and the engine
 # into it, so that everything works without a network afterwards.
 define install
@@ -27,7 +30,7 @@ define install
 @chmod +x $(VENV)/bin/hubbub
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types vendor bench dearest histories soak \
+.PHONY: help setup setup-local run test test-all security lint types generate client units dearest vendor bench histories soak \
   bundle stage provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -74,11 +77,16 @@ vendor:  ## Build the page's libraries in web/vendor from npm packages (needs No
 bench: setup  ## Measure costs and times beside the published designs, and write bench/RESULTS.md (15 minutes)
 	@$(VENV)/bin/python -m bench $(ARGS)
 
+generate: client units dearest  ## Write what is generated from the code
+
+client: setup  ## Write the calls and types of the client from the routes
+	@$(VENV)/bin/python -m ops client
+
 dearest: setup  ## Measure the dearest request of each public call, and write the table of docs/security.md
-	@HUBBUB_SECRET=of-tokens-that-nobody-ever-reads $(VENV)/bin/python -m tests.support.dearest
+	@$(MEASURE) tests.support.dearest
 
 units: setup  ## Measure the units of each operation for `ops cost`, and write ops/units.json
-	@$(VENV)/bin/python -m tests.support.units > ops/units.json
+	@$(MEASURE) tests.support.units
 
 histories: setup  ## Run histories with faults and check every invariant; make histories ARGS="--histories 2000"
 	@$(VENV)/bin/python -m tests.histories $(ARGS)

@@ -107,14 +107,14 @@ def load(engine: Engine, name: str, items: Iterator[Item]) -> None:
     """Write items from some threads, in batches of 25."""
     client: Any = engine.client("dynamodb")
 
-    def put(some: Sequence[Mapping[str, Any]]) -> None:
-        left: Any = {name: [{"PutRequest": {"Item": item}} for item in some]}
+    def put(chunk: Sequence[Mapping[str, Any]]) -> None:
+        left: Any = {name: [{"PutRequest": {"Item": item}} for item in chunk]}
         while left:
             left = client.batch_write_item(RequestItems=left).get("UnprocessedItems")
 
     with ThreadPoolExecutor(WRITERS) as writers:
-        for some in chunks(map(pack, items), 25 * 400):
-            list(writers.map(put, chunks(some, 25)))
+        for chunk in chunks(map(pack, items), 25 * 400):
+            list(writers.map(put, chunks(chunk, 25)))
 
 
 def count_better(client: Any, table: str, board: LargeBoard, player: str) -> int:

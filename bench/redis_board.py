@@ -45,8 +45,8 @@ def server() -> Iterator[Any]:
 def fill(client: Any, scores: Mapping[str, int]) -> None:
     """Replace the board."""
     client.flushall()
-    for some in chunks(scores.items(), 10_000):
-        client.zadd(BOARD, dict(some))
+    for chunk in chunks(scores.items(), 10_000):
+        client.zadd(BOARD, dict(chunk))
 
 
 def rank(client: Any, player: str) -> int:

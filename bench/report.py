@@ -83,7 +83,8 @@ def draw(answers: Sequence[Answer]) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "hubbub"
     from matplotlib import pyplot
 
-    views, ranks = answers[0], next(one for one in answers if one.question.startswith("What does a rank"))
+    views = answers[0]
+    ranks = next(answer for answer in answers if answer.question.startswith("What does a rank"))
     for theme, ink, paper in (("light", "#1f2328", "#ffffff"), ("dark", "#e6edf3", "#0d1117")):
         matplotlib.rcParams.update(
             dict.fromkeys(

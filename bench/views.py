@@ -100,13 +100,13 @@ def race(engine: Engine, seconds: float, is_ours: bool) -> tuple[int, int, float
 
         def send(writer: int, number: int) -> int:
             size = REQUEST if is_ours else 1
-            some = [
+            views = [
                 View(PAGE, HOUR + timedelta(microseconds=number * size + i), f"writer-{writer}")
                 for i in range(size)
             ]
             if is_ours:
-                return events.write(new_context(table), some)
-            count_in_transaction(table, some[0])
+                return events.write(new_context(table), views)
+            count_in_transaction(table, views[0])
             return 1
 
         pump, begun, counted = (

@@ -39,10 +39,10 @@ def matches(value: Any, pattern: Any) -> bool:
         return isinstance(value, Mapping) and all(
             matches(value.get(name), inner) for name, inner in pattern.items()
         )
-    return any(_matches_one(value, alternative) for alternative in pattern)
+    return any(_matches_pattern(value, alternative) for alternative in pattern)
 
 
-def _matches_one(value: Any, alternative: Any) -> bool:
+def _matches_pattern(value: Any, alternative: Any) -> bool:
     if not isinstance(alternative, Mapping):
         return bool(value == alternative)
     if set(alternative) == {"exists"}:

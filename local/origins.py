@@ -49,12 +49,12 @@ def refusal(headers: Iterable[tuple[str, str]], origins: Collection[str] | None 
         return ""
     if origins is not None:
         is_link = (found.get("sec-fetch-mode"), found.get("sec-fetch-dest")) == (["navigate"], ["document"])
-        if is_link or any(map(is_allowed, map(_origin_of, found.get("referer", [])))):
+        if is_link or any(map(is_allowed, map(_read_origin, found.get("referer", [])))):
             return ""
     return "`Sec-Fetch-Site` is foreign: a page of another site may not use this server"
 
 
-def _origin_of(url: str) -> str:
+def _read_origin(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -45,7 +45,7 @@ def types(description: Schema) -> str:
     """Return the client's types for a description."""
     schemas = description["components"]["schemas"]
     declared = [_declare(name, schema) for name, schema in schemas.items()]
-    calls = [line for one in operations(description) for line in _call(*one)]
+    calls = [line for operation in operations(description) for line in _call(*operation)]
     frame = FRAME.read_text(encoding="utf-8")
     codes = " | ".join(json.dumps(code) for code in schemas["Error"]["properties"]["code"]["enum"])
     return (
@@ -61,7 +61,7 @@ def _success(operation: Schema) -> Schema | None:
     It is empty without a body, and None if it is not JSON. The response that a client has to ask for with
     `Prefer` comes before it.
     """
-    *_, found = (one for status, one in operation["responses"].items() if status.startswith("2"))
+    *_, found = (response for status, response in operation["responses"].items() if status.startswith("2"))
     content = found.get("content")
     if content is None:
         return {}
@@ -80,24 +80,28 @@ def _call(name: str, method: str, path: str, operation: Schema) -> Iterator[str]
     """Declare one call. Path, query and body are one object."""
     parts = []
     if operation["parameters"]:
-        own = [one for one in operation["parameters"] if one["in"] in ("path", "query")]
+        own = [parameter for parameter in operation["parameters"] if parameter["in"] in ("path", "query")]
         if own:
-            parts.append("{ " + " ".join(_parameter(one) for one in own) + " }")
+            parts.append("{ " + " ".join(_parameter(parameter) for parameter in own) + " }")
     body = operation.get("requestBody", {}).get("content", {}).get(JSON)
     if body:
         parts.append(_type(body["schema"]))
     content = _success(operation)
     result = _type(content["schema"]) if content and "schema" in content else "null"
-    needed = [one for one in operation["parameters"] if one["required"]] or body
+    needed = [parameter for parameter in operation["parameters"] if parameter["required"]] or body
     optional = "" if needed else "?"
-    kind = f"Pages<{result}>" if any(one["name"] == "cursor" for one in operation["parameters"]) else None
+    kind = (
+        f"Pages<{result}>"
+        if any(parameter["name"] == "cursor" for parameter in operation["parameters"])
+        else None
+    )
     yield f"  /** {operation['summary']} `{method} {path}` */"
     arguments = f"args{optional}: {' & '.join(parts) or 'Record<string, never>'}, options?: CallOptions"
     yield f"  {name}({arguments}): {kind or f'Promise<{result}>'};"
 
 
-def _parameter(one: Schema) -> str:
-    return f"{one['name']}{'' if one['required'] else '?'}: {_type(one['schema'])};"
+def _parameter(parameter: Schema) -> str:
+    return f"{parameter['name']}{'' if parameter['required'] else '?'}: {_type(parameter['schema'])};"
 
 
 def _object(schema: Schema, indent: str) -> str:
@@ -118,8 +122,8 @@ def _type(schema: Schema, indent: str = "") -> str:
     if "enum" in schema:
         return " | ".join(map(json.dumps, schema["enum"]))
     for key in ("anyOf", "oneOf"):
-        if key in schema and all("required" not in one or len(one) > 1 for one in schema[key]):
-            return " | ".join(dict.fromkeys(_type(one, indent) for one in schema[key]))
+        if key in schema and all("required" not in kind or len(kind) > 1 for kind in schema[key]):
+            return " | ".join(dict.fromkeys(_type(kind, indent) for kind in schema[key]))
     match schema.get("type"):
         case "object" if "properties" in schema:
             return _object(schema, indent)

@@ -93,8 +93,8 @@ def count_alarms(assumed: Assumed) -> int:
     holds = {"Full": assumed.is_full, "Queued": assumed.queue}
     holds["WatchesWaiting"] = assumed.is_full and assumed.queue
     resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
-    alarms = [one for one in resources if one["Type"] == "AWS::CloudWatch::Alarm"]
-    return sum(holds.get(one.get("Condition"), True) for one in alarms)
+    alarms = [resource for resource in resources if resource["Type"] == "AWS::CloudWatch::Alarm"]
+    return sum(holds.get(alarm.get("Condition"), True) for alarm in alarms)
 
 
 def estimate_bill(uses: list[Use], assumed: Assumed) -> list[Line]:
@@ -105,7 +105,7 @@ def estimate_bill(uses: list[Use], assumed: Assumed) -> list[Line]:
     units = json.loads((HERE / "units.json").read_text(encoding="utf-8"))
     amounts = {("always", what): amount for what, amount in _count_idle(assumed).items()}
     for use in uses:
-        for what, amount in _amounts_of(use, units[use.operation], assumed):
+        for what, amount in _count_amounts(use, units[use.operation], assumed):
             amounts[use.feature, what] = amounts.get((use.feature, what), 0.0) + amount
     prices, lines = load_prices()["prices"], []
     free = {what: price.get("free", 0) if assumed.free_tier else 0 for what, price in prices.items()}
@@ -143,7 +143,7 @@ def describe_idle(assumed: Assumed) -> str:
     return f"at rest about USD {free:.2f} a month, and {full:.2f} without AWS's always-free tier"
 
 
-def _amounts_of(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float]]:
+def _count_amounts(use: Use, unit: Any, assumed: Assumed) -> Iterator[tuple[str, float]]:
     """Yield the amount of each price item that a use consumes."""
     # Use the units of the largest measured batch that is not larger than the assumed one.
     measured = max((size for size in map(int, unit["stream"]) if size <= assumed.batch), default=1)

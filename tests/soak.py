@@ -180,12 +180,12 @@ class Pair(Client):
     def talk(self) -> None:
         """Send numbers from one to the other. They arrive once and in order, after the two were matched."""
         url = f"ws://127.0.0.1:{self._run.socket_port}/?lobby={self.name}"
-        with connect(url, open_timeout=10) as one, connect(url, open_timeout=10) as other:
-            for socket in (one, other):
+        with connect(url, open_timeout=10) as first, connect(url, open_timeout=10) as other:
+            for socket in (first, other):
                 socket.send('{"action": "status"}')
             last, is_matched = -1, False
             for number in range(100):
-                one.send(json.dumps({"action": "message", "text": str(number)}))
+                first.send(json.dumps({"action": "message", "text": str(number)}))
                 deadline = time.monotonic() + 0.3
                 while (left := deadline - time.monotonic()) > 0 and not self.stopping.is_set():
                     with contextlib.suppress(TimeoutError):
@@ -235,14 +235,14 @@ def differences(client: Client, accepted: Accepted) -> Iterator[str]:
             yield f"{player} has the score {score}, not {sum(scores.values())}"
     for player, paths in accepted.paths.items():
         found = get(f"/challenges/soak/players/{player}").get("paths", [])
-        if sorted(str(one["path"] if isinstance(one, dict) else one) for one in found) != sorted(paths):
+        if sorted(str(item["path"] if isinstance(item, dict) else item) for item in found) != sorted(paths):
             yield f"{player} has found {found}, not {sorted(paths)}"
     for product, ids in accepted.comments.items():
         shown: list[str] = []
         cursor: str | None = ""
         while cursor is not None:
             page = get(f"/products/{product}/comments?limit=100" + (f"&cursor={cursor}" if cursor else ""))
-            shown += [one["id"] for one in page.get("items", ())]
+            shown += [item["id"] for item in page.get("items", ())]
             cursor = page.get("cursor")
         if sorted(shown) != sorted(ids):
             yield f"{product} shows {len(shown)} comments, and {len(ids)} are acknowledged"

@@ -125,10 +125,10 @@ def test_a_view_by_a_new_visitor_costs_at_most(
     views.write(new_context(table, NOW), known)
     drain()
     page = url.format("known" if is_known else "new")
-    some = [View(page, NOW + timedelta(milliseconds=n), f"new-{n}") for n in range(number)]
+    seen = [View(page, NOW + timedelta(milliseconds=n), f"new-{n}") for n in range(number)]
 
     def count() -> None:
-        views.write(new_context(table, NOW), some)
+        views.write(new_context(table, NOW), seen)
         drain()
 
     assert units(table, count)[0] <= most * number

@@ -22,7 +22,7 @@ def rows(engine: Engine) -> Rows:
 def test_every_public_call_has_its_dearest_request(rows: Rows) -> None:
     public = {f"{route.method} {route.path}" for route in app.router.routes if route.access == "public"}
     frames = {f"socket {action}" for action in ("$connect", "$disconnect", *handlers.ACTIONS)}
-    assert {one.invocation.operation for one, _ in rows} == public | frames
+    assert {row.invocation.operation for row, _ in rows} == public | frames
 
 
 @pytest.mark.security

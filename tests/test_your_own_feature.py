@@ -23,6 +23,7 @@ CENTRAL = (  # the tests that enumerate features, routes or items
     "tests/polls",
     "tests/test_architecture.py",
     "tests/test_costs.py",
+    "tests/test_dearest.py",
     "tests/api/test_features.py",
     "tests/api/test_keys.py",
     "tests/api/test_openapi.py",

@@ -215,7 +215,7 @@ async def send_to_stream(engine: Connection, request: Message) -> Message:
                 shard["ShardId"] = shard["ShardId"].replace(SHARD, LONG_SHARD)
                 shard["SequenceNumberRange"] = {"StartingSequenceNumber": f"{1:021}"}
         else:
-            records = [record for one in content["Records"] if (record := correct_record(one))]
+            records = [record for stored in content["Records"] if (record := correct_record(stored))]
             if content["Records"] and not records:
                 body = json.dumps(
                     {**json.loads(body), "ShardIterator": content["NextShardIterator"]}
@@ -329,16 +329,16 @@ class Sweep:
         return (json.loads(text) for (text,) in rows)
 
     def _delete(self, table: str, key: Any, attribute: str, expiry: Any) -> None:
-        one = {"TableName": table, "Key": key, "ConditionExpression": "#ttl = :expiry"}
+        request = {"TableName": table, "Key": key, "ConditionExpression": "#ttl = :expiry"}
         names, values = {"#ttl": attribute}, {":expiry": expiry}
         mark = {
             "UpdateExpression": "SET #mark = :mark",
             "ExpressionAttributeNames": {**names, "#mark": EXPIRED},
             "ExpressionAttributeValues": {**values, ":mark": {"M": {attribute: expiry}}},
         }
-        if self._write("UpdateItem", one | mark):
+        if self._write("UpdateItem", request | mark):
             delete = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
-            self._write("DeleteItem", one | delete)
+            self._write("DeleteItem", request | delete)
             self._on_delete()
 
     def _write(self, operation: str, request: Any) -> bool:

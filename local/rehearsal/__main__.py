@@ -198,7 +198,7 @@ def deploy_views_alone(rehearsal: Rehearsal) -> None:
     (rehearsal.root / chalice_config.CONFIG).write_text(chalice_config.format_config(config))
     rehearsal.ops("deploy", "--stage", SMALL, "--yes")
     found = rehearsal.client("lambda").list_functions()["Functions"]
-    names = {one["FunctionName"].removeprefix(f"hubbub-{SMALL}") for one in found}
+    names = {policy["FunctionName"].removeprefix(f"hubbub-{SMALL}") for policy in found}
     check(names == {"", "-apply", "-identify", "-probe"}, "views alone are four functions")
     counts = inventory(rehearsal)
     check(not counts["socket APIs"] and counts["queues"] == 1, "there is no socket API and no queue of views")
@@ -209,7 +209,10 @@ def deploy_views_alone(rehearsal: Rehearsal) -> None:
         path.read_text() for path in (rehearsal.root / ".chalice").glob(f"policy-*-{SMALL}.json")
     )
     unused = ("execute-api:ManageConnections", "index/gsi2", "dynamodb:ConditionCheckItem")
-    check(not [one for one in unused if one in policies], "no policy has a permission of another feature")
+    check(
+        not [permission for permission in unused if permission in policies],
+        "no policy has a permission of another feature",
+    )
     rehearsal.ops("destroy", "--stage", SMALL, "--yes", "--delete-data")
 
 
@@ -229,7 +232,7 @@ def check_limits(rehearsal: Rehearsal) -> None:
         table["OnDemandThroughput"]["MaxWriteRequestUnits"] == 200, "the table takes 200 write units a second"
     )
     groups = rehearsal.client("logs").describe_log_groups()["logGroups"]
-    check({one["retentionInDays"] for one in groups} == {30}, "logs expire after 30 days")
+    check({group["retentionInDays"] for group in groups} == {30}, "logs expire after 30 days")
 
 
 def restart_stream(rehearsal: Rehearsal) -> None:

@@ -192,9 +192,9 @@ def apply_all_table_properties() -> None:
         if recovery := properties.get("PointInTimeRecoverySpecification"):
             dynamodb._pitr_settings[made[0]] = recovery["PointInTimeRecoveryEnabled"]
         parts = [(dynamodb._tables[made[0]], properties)]
-        indexes = {one["IndexName"]: one for one in properties.get("GlobalSecondaryIndexes", ())}
+        indexes = {index["IndexName"]: index for index in properties.get("GlobalSecondaryIndexes", ())}
         there = dynamodb._tables[made[0]].get("GlobalSecondaryIndexes") or ()
-        parts += [(one, indexes[one["IndexName"]]) for one in there if one["IndexName"] in indexes]
+        parts += [(index, indexes[index["IndexName"]]) for index in there if index["IndexName"] in indexes]
         for part, wanted in parts:  # numbers, as AWS describes them
             ceiling = wanted.get("OnDemandThroughput") or {}
             part["OnDemandThroughput"] = {key: int(value) for key, value in ceiling.items()}

@@ -95,24 +95,24 @@ def miss_other_features(stage: Stage) -> str:
 def use_sockets(stage: Stage) -> Iterator[str]:
     """Match two clients, deliver a message, and push the views of a page to a subscriber."""
     address = f"{stage.socket}?lobby=rehearsal"
-    with connect(address, proxy=None) as one, connect(address, proxy=None) as other:
-        for each in (one, other):
+    with connect(address, proxy=None) as socket, connect(address, proxy=None) as other:
+        for each in (socket, other):
             each.send('{"action": "status"}')
-        for each in (one, other):
+        for each in (socket, other):
             wait_for(
                 each,
                 lambda frame: frame.get("state") == "matched" or frame.get("code") == "partner_connected",
             )
         yield "two sockets are matched"
-        one.send('{"action": "message", "text": "hello"}')
+        socket.send('{"action": "message", "text": "hello"}')
         wait_for(other, lambda frame: frame.get("text") == "hello")
         yield "a message reaches the other"
-        one.send(json.dumps({"action": "subscribe", "topic": f"views:{stage.page('live')}"}))
+        socket.send(json.dumps({"action": "subscribe", "topic": f"views:{stage.page('live')}"}))
         # ministack handles the frames of a connection in order, so the error follows the subscription.
-        one.send('{"action": "unknown"}')
-        wait_for(one, lambda frame: frame.get("type") == "error")
+        socket.send('{"action": "unknown"}')
+        wait_for(socket, lambda frame: frame.get("type") == "error")
         stage.call("POST", "/views", stage.view("live", "listener"))
-        wait_for(one, lambda frame: frame.get("type") == "update" and frame["value"]["views"] == 1)
+        wait_for(socket, lambda frame: frame.get("type") == "update" and frame["value"]["views"] == 1)
         yield "a view is pushed to its subscriber"
 
 

@@ -77,14 +77,14 @@ def check_place(stage: str, variables: Mapping[str, str], region: str | None, ac
     stream = variables.get("HUBBUB_STREAM_ARN")
     if not stream:
         return
-    of_region, of_account = stream.split(":")[3:5]
-    if region != of_region:
+    own_region, own_account = stream.split(":")[3:5]
+    if region != own_region:
         raise click.ClickException(
-            f"{stage} is in {of_region} (HUBBUB_STREAM_ARN), and this session in {region or 'no region'}; "
-            f"nothing changed. Set AWS_DEFAULT_REGION={of_region}, or use another stage in another region"
+            f"{stage} is in {own_region} (HUBBUB_STREAM_ARN), and this session in {region or 'no region'}; "
+            f"nothing changed. Set AWS_DEFAULT_REGION={own_region}, or use another stage in another region"
         )
-    if account not in ("", of_account):
+    if account not in ("", own_account):
         raise click.ClickException(
-            f"{stage} is in the account {of_account} (HUBBUB_STREAM_ARN), and these credentials are of "
+            f"{stage} is in the account {own_account} (HUBBUB_STREAM_ARN), and these credentials are of "
             f"{account}; nothing changed"
         )

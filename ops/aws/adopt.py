@@ -85,17 +85,19 @@ def check_keys(live: Live, wanted: Properties) -> None:
 
 def requires_replacement(live: Live, wanted: Properties) -> bool:
     """Return whether a table's keys, or the type of a declared attribute, would have to change."""
-    types = {one["AttributeName"]: one["AttributeType"] for one in wanted["AttributeDefinitions"]}
+    types = {
+        attribute["AttributeName"]: attribute["AttributeType"] for attribute in wanted["AttributeDefinitions"]
+    }
     changed = [
-        one["AttributeName"]
-        for one in live["AttributeDefinitions"]
-        if types.get(one["AttributeName"], one["AttributeType"]) != one["AttributeType"]
+        attribute["AttributeName"]
+        for attribute in live["AttributeDefinitions"]
+        if types.get(attribute["AttributeName"], attribute["AttributeType"]) != attribute["AttributeType"]
     ]
     return bool(changed) or _keys(live["KeySchema"]) != _keys(wanted["KeySchema"])
 
 
 def _keys(schema: Sequence[Any]) -> set[tuple[str, str]]:
-    return {(one["KeyType"], one["AttributeName"]) for one in schema}
+    return {(key["KeyType"], key["AttributeName"]) for key in schema}
 
 
 def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClient) -> Step | None:
@@ -105,9 +107,9 @@ def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClien
     not have outputs.
     """
     kept = {
-        name: one
-        for name, one in template["Resources"].items()
-        if str(one.get("DeletionPolicy")).startswith("Retain")
+        name: resource
+        for name, resource in template["Resources"].items()
+        if str(resource.get("DeletionPolicy")).startswith("Retain")
     }
     resources, imports = {}, []
     for name, resource in kept.items():
@@ -181,9 +183,9 @@ def plan_index_updates(template: Template, before: Live | None, wanted: Properti
 
     `before` has the properties of the table that the stack knows.
     """
-    indexes = {one["IndexName"]: one for one in wanted.get("GlobalSecondaryIndexes", ())}
+    indexes = {index["IndexName"]: index for index in wanted.get("GlobalSecondaryIndexes", ())}
     if before:
-        now = {one["IndexName"]: one for one in before.get("GlobalSecondaryIndexes", ())}
+        now = {index["IndexName"]: index for index in before.get("GlobalSecondaryIndexes", ())}
         missing = [name for name in indexes if name not in now]
         surplus = [name for name in now if name not in indexes]
         for name in (missing + surplus)[:-1]:
@@ -201,7 +203,8 @@ def with_indexes(template: Template, indexes: list[Any], before: Live) -> Templa
     found = copy.deepcopy(template)
     table = found["Resources"]["Table"]["Properties"]
     types = {
-        one["AttributeName"]: one for one in (*before["AttributeDefinitions"], *table["AttributeDefinitions"])
+        attribute["AttributeName"]: attribute
+        for attribute in (*before["AttributeDefinitions"], *table["AttributeDefinitions"])
     }
     schemas = (table["KeySchema"], *(index["KeySchema"] for index in indexes))
     names = {key["AttributeName"] for schema in schemas for key in schema}

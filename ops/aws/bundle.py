@@ -70,7 +70,7 @@ class LockedBuilder(DependencyBuilder):
                 lock.download(file, f"{abi[2]}.{abi[3:]}", self._machine, Path(folder))
             wheels, others = self._categorize_wheel_files(abi, folder)
             if others:
-                names = ", ".join(sorted(one.filename for one in others))
+                names = ", ".join(sorted(other.filename for other in others))
                 raise click.ClickException(f"Lambda cannot load {names}: run .venv/bin/python -m ops lock")
             self._install_wheels(folder, target_directory, wheels)
 
@@ -92,13 +92,13 @@ def bundle(root: Path, stage: str) -> Path:
             err=True,
         )
     libraries = lock.choose(read_variables(stage, root))
-    made_from = "+".join(lock.check_lock(root, one) for one in libraries).encode()
+    made_from = "+".join(lock.check_lock(root, library) for library in libraries).encode()
     for folder in (root / "chalicelib").rglob("__pycache__"):
         shutil.rmtree(folder)
     link_page(root)
     config = CLIFactory(str(root), environ=os.environ).create_config_obj(stage)
     system, architecture = OSUtils(), config.lambda_architecture
-    builder = LockedBuilder(system, architecture, [root / one.lock for one in libraries])
+    builder = LockedBuilder(system, architecture, [root / library.lock for library in libraries])
     packager = LambdaDeploymentPackager(system, builder, UI(sys.stderr, sys.stderr), architecture)
     version = config.lambda_python_version
     former = Path(packager.deployment_package_filename(str(root), version))

@@ -90,7 +90,7 @@ def _describe(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
 def read_outputs(client: CloudFormationClient, name: str) -> dict[str, str]:
     """Return the outputs of a stack, also of one whose deletion failed; empty if it does not exist."""
     outputs = (_describe(client, name) or {}).get("Outputs", ())
-    return {one["OutputKey"]: str(one["OutputValue"]) for one in outputs}
+    return {output["OutputKey"]: str(output["OutputValue"]) for output in outputs}
 
 
 def read_template(client: CloudFormationClient, name: str) -> Template:
@@ -102,10 +102,10 @@ def list_resources(client: CloudFormationClient, name: str) -> dict[str, str]:
     """Return the physical id of each resource that a stack has."""
     pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
     return {
-        one["LogicalResourceId"]: one.get("PhysicalResourceId", "")
+        resource["LogicalResourceId"]: resource.get("PhysicalResourceId", "")
         for page in pages
-        for one in page["StackResourceSummaries"]
-        if not one["ResourceStatus"].startswith("DELETE_")
+        for resource in page["StackResourceSummaries"]
+        if not resource["ResourceStatus"].startswith("DELETE_")
     }
 
 
@@ -123,7 +123,7 @@ def create_change_set(
     """
     stack = find_stack(client, name)
     kind: Kind = "IMPORT" if imports else "UPDATE" if stack else "CREATE"
-    before = {one["ParameterKey"] for one in (stack or {}).get("Parameters", ())}
+    before = {parameter["ParameterKey"] for parameter in (stack or {}).get("Parameters", ())}
     values: list[Any] = [
         {"ParameterKey": key, "ParameterValue": parameters[key]}
         if key in parameters
@@ -149,7 +149,7 @@ def create_change_set(
         if any(words in reason for words in NOTHING):
             return None
         raise click.ClickException(f"CloudFormation refused the change set of {name}: {reason}")
-    return ChangeSet(name, id, kind, tuple(_change(one["ResourceChange"]) for one in found["Changes"]))
+    return ChangeSet(name, id, kind, tuple(_change(change["ResourceChange"]) for change in found["Changes"]))
 
 
 def _described(client: CloudFormationClient, id: str) -> dict[str, Any] | None:
@@ -228,8 +228,9 @@ def _failures(client: CloudFormationClient, name: str, since: float) -> str:
     """Return the resources that failed since a time and the reasons, oldest first."""
     events = client.describe_stack_events(StackName=name)["StackEvents"]
     reasons = [
-        f"\n  {one['LogicalResourceId']}: {one.get('ResourceStatusReason', one['ResourceStatus'])}"
-        for one in reversed(events)
-        if one.get("ResourceStatus", "").endswith("_FAILED") and one["Timestamp"].timestamp() >= since - 60
+        f"\n  {event['LogicalResourceId']}: {event.get('ResourceStatusReason', event['ResourceStatus'])}"
+        for event in reversed(events)
+        if event.get("ResourceStatus", "").endswith("_FAILED")
+        and event["Timestamp"].timestamp() >= since - 60
     ]
     return "".join(reasons)

@@ -59,7 +59,7 @@ def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
 
     Raises: ClickException when the stage is not deployed.
     """
-    found = {one["resource_type"]: one for one in read_record(root, stage)}
+    found = {resource["resource_type"]: resource for resource in read_record(root, stage)}
     if "rest_api" not in found:
         raise click.ClickException(f"{stage} is not deployed: {record_path(root, stage)} has no API")
     rest, socket = found["rest_api"], found.get("websocket_api")
@@ -76,7 +76,7 @@ def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:
 
 def find_rest_stage(root: Path, stage: str) -> tuple[str, str]:
     """Return the id of a stage's REST API and the name of the API's own stage."""
-    [api] = [one for one in read_record(root, stage) if one["resource_type"] == "rest_api"]
+    [api] = [resource for resource in read_record(root, stage) if resource["resource_type"] == "rest_api"]
     return str(api["rest_api_id"]), str(api["rest_api_url"].rstrip("/").rpartition("/")[2])
 
 
@@ -114,7 +114,9 @@ def set_throttling(client: Callable[[str], Any], root: Path, stage: str, outputs
             for limit, value in limits.items()
         ],
     )
-    for socket in (one for one in read_record(root, stage) if one["resource_type"] == "websocket_api"):
+    for socket in (
+        resource for resource in read_record(root, stage) if resource["resource_type"] == "websocket_api"
+    ):
         rate = int(outputs["FrameRate"])
         client("apigatewayv2").update_stage(
             ApiId=socket["websocket_api_id"],

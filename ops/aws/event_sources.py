@@ -100,49 +100,49 @@ def find_queue_arn(client: SQSClient, url: str) -> str:
 def find_drift(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
     """Return the differences between the existing and the expected mappings, without changes."""
     found = []
-    for one in mappings:
-        there = _list_mappings(client, one.function)
+    for mapping in mappings:
+        there = _list_mappings(client, mapping.function)
         found += [
-            Drift(one.function, it["UUID"], f"reads {it['EventSourceArn']}, {STALE}")
+            Drift(mapping.function, it["UUID"], f"reads {it['EventSourceArn']}, {STALE}")
             for it in there
-            if it["EventSourceArn"] != one.source
+            if it["EventSourceArn"] != mapping.source
         ]
-        own = [it for it in there if it["EventSourceArn"] == one.source]
+        own = [it for it in there if it["EventSourceArn"] == mapping.source]
         if not own:
-            found.append(Drift(one.function, "", f"no mapping on {one.source}"))
+            found.append(Drift(mapping.function, "", f"no mapping on {mapping.source}"))
         for it in own:
             found += [
-                Drift(one.function, it["UUID"], f"{name} is misconfigured")
-                for name in _differing_settings(it, one.settings)
+                Drift(mapping.function, it["UUID"], f"{name} is misconfigured")
+                for name in _differing_settings(it, mapping.settings)
             ]
             if it["State"] not in ("Enabled", "Creating", "Enabling", "Updating"):
-                found.append(Drift(one.function, it["UUID"], f"state {it['State']}"))
+                found.append(Drift(mapping.function, it["UUID"], f"state {it['State']}"))
     return found
 
 
 def delete_stale(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
     """Delete the mappings on former sources, and return them."""
-    found = [one for one in find_drift(client, mappings) if one.problem.endswith(STALE)]
-    for one in found:
-        wait_until_stable(client, one.id)
-        client.delete_event_source_mapping(UUID=one.id)
-        wait_until_stable(client, one.id)
+    found = [mapping for mapping in find_drift(client, mappings) if mapping.problem.endswith(STALE)]
+    for mapping in found:
+        wait_until_stable(client, mapping.id)
+        client.delete_event_source_mapping(UUID=mapping.id)
+        wait_until_stable(client, mapping.id)
     return found
 
 
 def configure(client: LambdaClient, mappings: Sequence[Mapping]) -> list[Drift]:
     """Apply the settings of each mapping, enable it, and return the changed ones. Idempotent."""
     changed = []
-    for one in mappings:
-        for it in _list_mappings(client, one.function):
-            if it["EventSourceArn"] != one.source:
+    for mapping in mappings:
+        for it in _list_mappings(client, mapping.function):
+            if it["EventSourceArn"] != mapping.source:
                 continue
-            values = {name: one.settings[name] for name in _differing_settings(it, one.settings)}
+            values = {name: mapping.settings[name] for name in _differing_settings(it, mapping.settings)}
             if it["State"] in ("Disabled", "Disabling"):
                 values["Enabled"] = True
             if values:
                 _update(client, it["UUID"], **values)
-                changed.append(Drift(one.function, it["UUID"], ", ".join(values)))
+                changed.append(Drift(mapping.function, it["UUID"], ", ".join(values)))
     return changed
 
 
@@ -176,7 +176,12 @@ def _list_mappings(client: LambdaClient, function: str) -> list[Any]:
     """Return a function's mappings; none for a function that does not exist."""
     try:
         pages = client.get_paginator("list_event_source_mappings").paginate(FunctionName=function)
-        return [one for page in pages for one in page["EventSourceMappings"] if one["State"] != "Deleting"]
+        return [
+            mapping
+            for page in pages
+            for mapping in page["EventSourceMappings"]
+            if mapping["State"] != "Deleting"
+        ]
     except client.exceptions.ResourceNotFoundException:
         return []
 

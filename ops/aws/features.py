@@ -26,13 +26,13 @@ def enabled(settings: Settings) -> tuple[Feature, ...]:
 
 def optional_functions() -> frozenset[str]:
     """Return the functions that need a feature. Every stage has the other functions."""
-    return frozenset(function for one in every() for function in one.functions + one.consumers)
+    return frozenset(function for feature in every() for function in feature.functions + feature.consumers)
 
 
 def has_function(name: str, settings: Settings) -> bool:
     """Return whether a stage has a function."""
     return name not in optional_functions() or any(
-        name in one.functions + one.consumers * settings.queue for one in enabled(settings)
+        name in feature.functions + feature.consumers * settings.queue for feature in enabled(settings)
     )
 
 
@@ -41,8 +41,8 @@ def restrict(name: str, policy: Any, settings: Settings) -> Any:
     if name != "api_handler":
         return policy
     mine = enabled(settings)
-    allowed = frozenset().union(*(one.actions for one in mine))
-    indexes = {index for one in mine for index in one.indexes}
+    allowed = frozenset().union(*(feature.actions for feature in mine))
+    indexes = {index for feature in mine for index in feature.indexes}
     statements = []
     for statement in policy["Statement"]:
         match statement["Sid"]:
@@ -53,9 +53,11 @@ def restrict(name: str, policy: Any, settings: Settings) -> Any:
                 kept = [arn for arn in statement["Resource"] if arn.rpartition("/")[2] in indexes]
                 statements += [statement | {"Resource": kept}] if kept else []
             case "Queue":
-                statements += [statement] if settings.queue and any(one.consumers for one in mine) else []
+                statements += (
+                    [statement] if settings.queue and any(feature.consumers for feature in mine) else []
+                )
             case "Connections":
-                statements += [statement] if any(one.posts for one in mine) else []
+                statements += [statement] if any(feature.posts for feature in mine) else []
             case _:
                 statements.append(statement)
     return policy | {"Statement": statements}

@@ -34,7 +34,7 @@ def find_acl(client: CloudFormationClient, stack: str) -> str:
 
 def removes(change: cloudformation.ChangeSet) -> bool:
     """Return whether a change set deletes the web ACL."""
-    return any(one.kind == KIND and one.action == "Remove" for one in change.changes)
+    return any(changed.kind == KIND and changed.action == "Remove" for changed in change.changes)
 
 
 def stage_arn(wafv2: Any, api: str, stage: str) -> str:

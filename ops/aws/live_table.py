@@ -65,17 +65,21 @@ def find_differences(live: Live, wanted: Properties) -> Iterator[Difference]:
 
 
 def _find_index_differences(live: Live, wanted: Properties) -> Iterator[Difference]:
-    there = {one["IndexName"]: one for one in live.get("GlobalSecondaryIndexes", ())}
-    types = {one["AttributeName"]: one for one in wanted["AttributeDefinitions"]}
+    there = {index["IndexName"]: index for index in live.get("GlobalSecondaryIndexes", ())}
+    types = {attribute["AttributeName"]: attribute for attribute in wanted["AttributeDefinitions"]}
     for index in wanted["GlobalSecondaryIndexes"]:
         name = index["IndexName"]
         if name not in there:
             made = {key: index[key] for key in ("IndexName", "KeySchema", "Projection")}
             if _ceiling(index):
                 made["OnDemandThroughput"] = _ceiling(index)
-            schemas = [wanted["KeySchema"], index["KeySchema"], *(one["KeySchema"] for one in there.values())]
+            schemas = [
+                wanted["KeySchema"],
+                index["KeySchema"],
+                *(index["KeySchema"] for index in there.values()),
+            ]
             names = {key["AttributeName"] for schema in schemas for key in schema}
-            attributes = [types[one] for one in types if one in names]
+            attributes = [types[kind] for kind in types if kind in names]
             updates: Any = [{"Create": made}]
             there[name] = index
         elif _ceiling(there[name]) != _ceiling(index):
@@ -123,7 +127,7 @@ def wait_until_active(dynamodb: DynamoDBClient, table: str) -> None:
     def is_active() -> bool:
         found: Any = dynamodb.describe_table(TableName=table)["Table"]
         parts = [found["TableStatus"]]
-        parts += [one.get("IndexStatus", "ACTIVE") for one in found.get("GlobalSecondaryIndexes", ())]
+        parts += [index.get("IndexStatus", "ACTIVE") for index in found.get("GlobalSecondaryIndexes", ())]
         return set(parts) == {"ACTIVE"}
 
     wait_until(is_active, f"{table} is active", TIMEOUT, PAUSE)

@@ -173,18 +173,23 @@ def _report(requirements: Path, python: str, machine: str) -> Iterator[tuple[str
             str(file),
         )
         found: Any = json.loads(file.read_text(encoding="utf-8"))
-    for one in found["install"]:
-        archive = one["download_info"]["archive_info"]
+    for package in found["install"]:
+        archive = package["download_info"]["archive_info"]
         digest = archive.get("hashes", {}).get("sha256") or archive["hash"].removeprefix("sha256=")
-        yield canonicalize_name(one["metadata"]["name"]), one["metadata"]["version"], digest
+        yield canonicalize_name(package["metadata"]["name"]), package["metadata"]["version"], digest
 
 
 def write(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Locked]:
     """Write a lock of a project, and return its libraries."""
     found = resolve(root / libraries.requirements)
     parts = [
-        " \\\n    ".join([f"{one.name}=={one.version}", *(f"--hash=sha256:{h}" for h in sorted(one.hashes))])
-        for one in found
+        " \\\n    ".join(
+            [
+                f"{requirement.name}=={requirement.version}",
+                *(f"--hash=sha256:{h}" for h in sorted(requirement.hashes)),
+            ]
+        )
+        for requirement in found
     ]
     header = HEADER.format(requirements=libraries.requirements)
     (root / libraries.lock).write_text(header + "\n".join(parts) + "\n", encoding="utf-8")
@@ -216,7 +221,7 @@ def read_requirements(root: Path, libraries: Libraries = EVERY_STAGE) -> list[Re
         libraries._replace(requirements=str(folder / text[3:])) for text in texts if text.startswith("-r ")
     ]
     own = [Requirement(text) for text in texts if not text.startswith("-r ")]
-    return [*(one for file in included for one in read_requirements(root, file)), *own]
+    return [*(requirement for file in included for requirement in read_requirements(root, file)), *own]
 
 
 def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:
@@ -227,14 +232,14 @@ def check_lock(root: Path, libraries: Libraries = EVERY_STAGE) -> str:
     requirements = read_requirements(root, libraries)
     if not requirements:
         return ""
-    locked = {one.name: one for one in read(root, libraries)}
-    for one in requirements:
-        name = canonicalize_name(one.name)
+    locked = {requirement.name: requirement for requirement in read(root, libraries)}
+    for requirement in requirements:
+        name = canonicalize_name(requirement.name)
         if name not in locked:
             raise click.ClickException(f"{libraries.lock} lacks {name}; run .venv/bin/python -m ops lock")
-        if not one.specifier.contains(Version(locked[name].version)):
+        if not requirement.specifier.contains(Version(locked[name].version)):
             had = f"{name} {locked[name].version}"
-            required = f"{libraries.requirements} requires {one.specifier}"
+            required = f"{libraries.requirements} requires {requirement.specifier}"
             raise click.ClickException(
                 f"{libraries.lock} has {had}, but {required}; run .venv/bin/python -m ops lock"
             )

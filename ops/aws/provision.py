@@ -144,16 +144,18 @@ def _plan(clients: Clients, stage: str, parameters: Mapping[str, str], template:
 def _set_differences(clients: Clients, stage: str, approve: Approve) -> int:
     """Set what the live table lacks after all change sets, and return the number of changes shown: 0 or 1."""
     found = stacks.find_stack(clients.cloudformation, stack_name(stage)) or {}
-    values = {one["ParameterKey"]: one["ParameterValue"] for one in found.get("Parameters", ())}
+    values = {
+        parameter["ParameterKey"]: parameter["ParameterValue"] for parameter in found.get("Parameters", ())
+    }
     wanted = definition(stage, values).table
     live = adopt.describe_table(clients.dynamodb, wanted["TableName"])
     differences = list(live_table.find_differences(live, wanted)) if live else []
     if not differences:
         return 0
-    changes = [Change("Modify", one.name, TABLE, "False", frozenset()) for one in differences]
+    changes = [Change("Modify", difference.name, TABLE, "False", frozenset()) for difference in differences]
     if approve(ChangeSet(wanted["TableName"], "", "UPDATE", tuple(changes)), "set what the table lacks"):
-        for one in differences:
-            live_table.apply_difference(clients.dynamodb, wanted["TableName"], one)
+        for difference in differences:
+            live_table.apply_difference(clients.dynamodb, wanted["TableName"], difference)
     return 1
 
 

@@ -52,7 +52,9 @@ def rebuild_record(client: Client, root: Path, stage: str, *, deletes: bool = Tr
     """
     config = chalice_config.read(root)
     names = config["stages"][chalice_config.PATTERN]["lambda_functions"]
-    domains = [one for one in read_record(root, stage) if one["resource_type"] == "domain_name"]
+    domains = [
+        resource for resource in read_record(root, stage) if resource["resource_type"] == "domain_name"
+    ]
     found = [resource for name in names for resource in _find_function(client, stage, name)]
     found += _find_apis(client, stage, config["stages"][stage]["api_gateway_stage"], deletes=deletes)
     path = record_path(root, stage)
@@ -79,7 +81,7 @@ def _find_function(client: Client, stage: str, name: str) -> Iterator[Resource]:
         yield {"name": name, "resource_type": "lambda_function", "lambda_arn": arn}
     if arn:
         pages = functions.get_paginator("list_event_source_mappings").paginate(FunctionName=arn)
-        for mapping in (one for page in pages for one in page["EventSourceMappings"]):
+        for mapping in (mapping for page in pages for mapping in page["EventSourceMappings"]):
             if mapping["State"] != "Deleting":
                 event_sources.wait_until_stable(functions, mapping["UUID"])  # because Chalice changes it next
                 yield _describe_mapping(name, arn, mapping)
@@ -120,8 +122,8 @@ def _find_apis(client: Client, stage: str, suffix: str, *, deletes: bool) -> Ite
 
     name, complete = f"hubbub-{stage}", []
     pages = rest.get_paginator("get_rest_apis").paginate()
-    for api in (one for page in pages for one in page["items"] if one["name"] == name):
-        if any(one["stageName"] == suffix for one in rest.get_stages(restApiId=api["id"])["item"]):
+    for api in (item for page in pages for item in page["items"] if item["name"] == name):
+        if any(stage["stageName"] == suffix for stage in rest.get_stages(restApiId=api["id"])["item"]):
             complete.append(api["id"])
         elif deletes:
             rest.delete_rest_api(restApiId=api["id"])
@@ -131,8 +133,8 @@ def _find_apis(client: Client, stage: str, suffix: str, *, deletes: bool) -> Ite
 
     name, complete = f"hubbub-{stage}-websocket-api", []
     pages = sockets.get_paginator("get_apis").paginate()
-    for api in (one for page in pages for one in page["Items"] if one["Name"] == name):
-        if any(one["StageName"] == suffix for one in sockets.get_stages(ApiId=api["ApiId"])["Items"]):
+    for api in (item for page in pages for item in page["Items"] if item["Name"] == name):
+        if any(item["StageName"] == suffix for item in sockets.get_stages(ApiId=api["ApiId"])["Items"]):
             complete.append(api["ApiId"])
         elif deletes:
             sockets.delete_api(ApiId=api["ApiId"])

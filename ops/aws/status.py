@@ -89,7 +89,9 @@ def read_local_lag(streams: Any, stream: str, checkpoint: Path) -> float | None:
             records = streams.get_records(ShardIterator=there["ShardIterator"], Limit=1)["Records"]
         except ClientError:  # the engine has restarted without its data
             return None
-        lags += [time.time() - one["dynamodb"]["ApproximateCreationDateTime"].timestamp() for one in records]
+        lags += [
+            time.time() - record["dynamodb"]["ApproximateCreationDateTime"].timestamp() for record in records
+        ]
     return round(max(lags), 1)
 
 
@@ -105,16 +107,18 @@ def _lag(cloudwatch: Any, function: str) -> float | None:
         Period=60,
         Statistics=["Maximum"],
     )
-    return max((one["Maximum"] / 1000 for one in response["Datapoints"]), default=None)
+    return max((point["Maximum"] / 1000 for point in response["Datapoints"]), default=None)
 
 
 def _table(table: Any, settings: Settings) -> dict[str, Any]:
     active = {
-        one["IndexName"]
-        for one in table.get("GlobalSecondaryIndexes", ())
-        if one.get("IndexStatus", "ACTIVE") == "ACTIVE"
+        index["IndexName"]
+        for index in table.get("GlobalSecondaryIndexes", ())
+        if index.get("IndexStatus", "ACTIVE") == "ACTIVE"
     }
-    wanted = {one["IndexName"] for one in template.definition(settings.stage).table["GlobalSecondaryIndexes"]}
+    wanted = {
+        index["IndexName"] for index in template.definition(settings.stage).table["GlobalSecondaryIndexes"]
+    }
     return {
         "name": settings.table,
         "state": table["TableStatus"],
@@ -130,8 +134,8 @@ def _mapping_drift(client: Client, settings: Settings, stream: str) -> Iterator[
     urls = (_url(sqs, name) for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures"))
     arns = [event_sources.find_queue_arn(sqs, url) if url else "" for url in urls]
     wanted = event_sources.expect_mappings_on(settings, stream, *arns)
-    for one in event_sources.find_drift(client("lambda"), wanted):
-        yield one.function, one.problem
+    for mapping in event_sources.find_drift(client("lambda"), wanted):
+        yield mapping.function, mapping.problem
 
 
 def _count(dynamodb: Any, table: str, pk: str) -> int:

@@ -64,12 +64,12 @@ def read_template(functions: Collection[str]) -> Properties:
     alarms of a function that the stage does not have are left out, because they would never see anything.
     """
     template: Properties = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
-    names = {one: function_name("${Stage}", one) for one in functions}
+    names = {function: function_name("${Stage}", function) for function in functions}
     for name, resource in list(template["Resources"].items()):
         watched = {
-            one["Value"]["Fn::Sub"]
-            for one in resource["Properties"].get("Dimensions", ())
-            if one["Name"] == "FunctionName"
+            dimension["Value"]["Fn::Sub"]
+            for dimension in resource["Properties"].get("Dimensions", ())
+            if dimension["Name"] == "FunctionName"
         }
         if watched - set(names.values()):
             del template["Resources"][name]

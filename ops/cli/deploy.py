@@ -72,8 +72,8 @@ def _deploy(settings: Settings, clients: Clients, pairs: Sequence[str], yes: boo
         click.echo(f"WARNING: {warning}", err=True)
     settings = _provision(settings, clients, pairs, yes, False)
     wanted = event_sources.expect_mappings(clients, settings)
-    for one in event_sources.delete_stale(functions, wanted):
-        click.echo(f"{one.function}: {one.problem}: mapping deleted")
+    for mapping in event_sources.delete_stale(functions, wanted):
+        click.echo(f"{mapping.function}: {mapping.problem}: mapping deleted")
         command = f".venv/bin/python -m ops repair --stage {stage}"
         click.echo(f"  records that it had not read are not counted; run {command}")
     bundle.bundle(ROOT, stage)
@@ -87,13 +87,13 @@ def _deploy(settings: Settings, clients: Clients, pairs: Sequence[str], yes: boo
         wafv2 = settings_client(settings)("wafv2")
         if firewall.attach(wafv2, acl, firewall.stage_arn(wafv2, *deploys.find_rest_stage(ROOT, stage))):
             click.echo("requests per address are limited (AddressLimit in docs/deployment.md)")
-    for one in event_sources.configure(functions, wanted):
-        click.echo(f"{one.function}: set {one.problem}")
+    for mapping in event_sources.configure(functions, wanted):
+        click.echo(f"{mapping.function}: set {mapping.problem}")
     outputs = cloudformation.read_outputs(clients.cloudformation, work.stack_name(stage))
     deploys.set_throttling(settings_client(settings), ROOT, stage, outputs)
     click.echo(f"all clients together may send {outputs['RequestRate']} requests a second")
     if left := event_sources.find_drift(functions, wanted):
-        raise click.ClickException("\n".join(f"{one.function}: {one.problem}" for one in left))
+        raise click.ClickException("\n".join(f"{mapping.function}: {mapping.problem}" for mapping in left))
     _smoke(settings, urls)
 
 
@@ -223,7 +223,7 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
         click.echo(f"{settings.table}: kept, with its data")
         return
     wanted = definition(stage)
-    queues = [str(one["QueueName"]) for one in (wanted.views_queue, wanted.views_dead_letters)]
+    queues = [str(queue["QueueName"]) for queue in (wanted.views_queue, wanted.views_dead_letters)]
     deploys.delete_data(settings_client(settings), settings.table, queues, settings.secret_parameter)
     chalice_config.record_variables(
         ROOT, stage, dict.fromkeys((*chalice_config.RECORDED, chalice_config.SOCKET), "")
@@ -280,8 +280,8 @@ def lock() -> None:
     from ops.stage import ROOT
 
     for libraries in locks.LOCKED:
-        for one in locks.write(ROOT, libraries):
-            click.echo(f"{one.name} {one.version}: {len(one.hashes)} wheels")
+        for requirement in locks.write(ROOT, libraries):
+            click.echo(f"{requirement.name} {requirement.version}: {len(requirement.hashes)} wheels")
 
 
 def settings_client(settings: Settings) -> Callable[..., Any]:
@@ -392,9 +392,9 @@ def _secret(settings: Settings, dry_run: bool) -> None:
 def _show(change: ChangeSet, why: str) -> None:
     """Print a change set as a table."""
     click.echo(f"{change.stack}: {change.kind.lower()}: {why}")
-    for one in change.changes:
-        replaced = {"True": "replaced", "Conditional": "may be replaced"}.get(one.replacement, "")
-        click.echo(f"  {one.action:8}{one.resource:24}{one.kind:32}{replaced}".rstrip())
+    for changed in change.changes:
+        replaced = {"True": "replaced", "Conditional": "may be replaced"}.get(changed.replacement, "")
+        click.echo(f"  {changed.action:8}{changed.resource:24}{changed.kind:32}{replaced}".rstrip())
 
 
 def _endpoint(settings: Settings) -> str:
@@ -403,7 +403,7 @@ def _endpoint(settings: Settings) -> str:
 
 
 def _smoke(settings: Settings, urls: Any) -> None:
-    """Run the smoke tests and print one line each. Raises ClickException when one fails."""
+    """Run the smoke tests and print changed line each. Raises ClickException when changed fails."""
     from chalicelib.api import auth
     from ops.aws import smoke as checks
 

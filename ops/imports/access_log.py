@@ -278,17 +278,17 @@ def write(
 
     for group in chunks(found, GROUP):
         new = []
-        summary.skipped.update(one for one in group if isinstance(one, Skip))
-        for one in views.place_all(table, [one for one in group if isinstance(one, View)]):
-            if expires(one) is None:
+        summary.skipped.update(row for row in group if isinstance(row, Skip))
+        for placed in views.place_all(table, [view for view in group if isinstance(view, View)]):
+            if expires(placed) is None:
                 summary.skipped[Skip.IMPORTED_ALREADY] += 1
                 continue
             summary.views += 1
-            digest = hashlib.blake2b("\n".join(views.event_key(one)).encode(), digest_size=16).digest()
+            digest = hashlib.blake2b("\n".join(views.event_key(placed)).encode(), digest_size=16).digest()
             if digest not in seen:
                 seen.add(digest)
-                new.append(one)
-                summary.days.add((one.url, one.day))
+                new.append(placed)
+                summary.days.add((placed.url, placed.day))
         summary.lines += len(group)
         summary.distinct += views.write(new_context(table, now, settings), new, expiry=expiry)
     return summary

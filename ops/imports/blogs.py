@@ -60,7 +60,7 @@ class Element:
         """Return the first element at a path of names."""
         if not path:
             return self
-        return next((one.find(*path[1:]) for one in self.children if one.name == path[0]), None)
+        return next((child.find(*path[1:]) for child in self.children if child.name == path[0]), None)
 
 
 def read_elements(
@@ -86,11 +86,11 @@ def read_elements(
         stack.append(Element(own, local, attributes))
 
     def end(_: str) -> None:
-        one = stack.pop()
-        if one.name in wanted and len(stack) == depth:
-            done.append(one)
+        element = stack.pop()
+        if element.name in wanted and len(stack) == depth:
+            done.append(element)
         elif len(stack) > depth:
-            stack[-1].children.append(one)
+            stack[-1].children.append(element)
 
     def data(text: str) -> None:
         if stack and sum(map(len, stack[-1].parts)) + len(text) <= MAX_TEXT:
@@ -175,18 +175,18 @@ def read_disqus(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Reply
     """
     products: dict[str, str] = {}
     threads = Threads("disqus")
-    for one in read_elements(chunks, frozenset({"thread", "post"}), 1, DISQUS):
-        if one.name == "thread":
-            products[_id(one)] = _identifier(one.text("id")) or _identifier(one.text("link"))
+    for element in read_elements(chunks, frozenset({"thread", "post"}), 1, DISQUS):
+        if element.name == "thread":
+            products[_id(element)] = _identifier(element.text("id")) or _identifier(element.text("link"))
             continue
         found: Row | Skip = Skip.NOT_PUBLISHED
-        if one.text("isDeleted") != "true" and one.text("isSpam") != "true":
-            thread, name = one.find("thread"), one.text("author", "name")
+        if element.text("isDeleted") != "true" and element.text("isSpam") != "true":
+            thread, name = element.find("thread"), element.text("author", "name")
             product = products.get(_id(thread), "") if thread else ""
-            author = one.text("author", "username") or name
-            found = _row(product, author, name, one.text("message"), one.text("createdAt"), choice)
-        parent = one.find("parent")
-        yield from threads.place(_id(one), _id(parent) if parent else "", found)
+            author = element.text("author", "username") or name
+            found = _row(product, author, name, element.text("message"), element.text("createdAt"), choice)
+        parent = element.find("parent")
+        yield from threads.place(_id(element), _id(parent) if parent else "", found)
     yield from threads.close()
 
 
@@ -197,17 +197,19 @@ def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Re
     """
     threads = Threads("wordpress")
     for item in read_elements(chunks, frozenset({"item"}), 2, WORDPRESS):
-        comments = [one for one in item.children if one.name == "comment" and WORDPRESS.match(one.space)]
+        comments = [
+            child for child in item.children if child.name == "comment" and WORDPRESS.match(child.space)
+        ]
         product = item.text("post_name") or item.text("post_id")
-        for one in comments:
+        for comment in comments:
             found: Row | Skip = Skip.NOT_PUBLISHED
-            if one.text("comment_approved") == "1" and one.text("comment_type") in ("", "comment"):
-                name, user = one.text("comment_author"), one.text("comment_user_id")
+            if comment.text("comment_approved") == "1" and comment.text("comment_type") in ("", "comment"):
+                name, user = comment.text("comment_author"), comment.text("comment_user_id")
                 author = f"wordpress-{user}" if user not in ("", "0") else name
-                text, time = one.text("comment_content"), f"{one.text('comment_date_gmt')}Z"
+                text, time = comment.text("comment_content"), f"{comment.text('comment_date_gmt')}Z"
                 found = _row(product, author, name, text, time, choice)
-            parent = one.text("comment_parent").lstrip("0")
-            yield from threads.place(one.text("comment_id"), parent, found)
+            parent = comment.text("comment_parent").lstrip("0")
+            yield from threads.place(comment.text("comment_id"), parent, found)
     yield from threads.close()
 
 
@@ -229,8 +231,8 @@ def _row(product: str, author: str, name: str, html: str, time: str, choice: Cho
     return found._replace(name=names.clean(name), created=created)
 
 
-def _id(one: Element) -> str:
-    return one.attributes.get(f"{INTERNALS} id", "")
+def _id(element: Element) -> str:
+    return element.attributes.get(f"{INTERNALS} id", "")
 
 
 def _identifier(text: str) -> str:

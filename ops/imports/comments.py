@@ -177,18 +177,18 @@ def write(table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime) -
                 elif isinstance(row, ReplyRow):
                     threads.setdefault(row.parent, []).append(row)
             summary.products |= {product for product, _ in firsts}
-            written = sum(pool.map(lambda one: _post(table, row=one[0], time=one[1]), firsts.values()))
+            written = sum(pool.map(lambda given: _post(table, row=given[0], time=given[1]), firsts.values()))
             summary.written += written
             summary.skipped[Skip.COMMENTED_ALREADY] += sum(isinstance(row, Row) for row in group) - written
             summary.rows += len(group)
             summary.skipped.update(row for row in group if isinstance(row, Skip))
             # The replies to one comment change the same number, so they are written one after the other.
             for results in pool.map(
-                lambda rows: [write_reply(table, one) for one in rows],
+                lambda rows: [write_reply(table, row) for row in rows],
                 threads.values(),
             ):
                 summary.replies += results.count(None)
-                summary.skipped.update(one for one in results if one)
+                summary.skipped.update(result for result in results if result)
     return summary
 
 

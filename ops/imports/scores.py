@@ -188,7 +188,7 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
             for batch in _batches(block, summary):
                 for outcomes in pool.map(partial(_write_group_retrying, table, board), chunks(batch, GROUP)):
                     summary.outcomes += outcomes
-                summary.players |= dict.fromkeys(one.player for one in batch)
+                summary.players |= dict.fromkeys(submission.player for submission in batch)
     return summary
 
 
@@ -196,10 +196,10 @@ def _prepare(table: Table, name: str, block: Iterable[Submission | Skip]) -> Non
     """Prepare the ranking for the players of a block whose scores follow from the rows."""
     board = boards.find(new_context(table, datetime.now(UTC)), name)
     scores: dict[str, Decimal] = {}
-    for one in block:
-        if isinstance(one, Submission):
-            earlier = scores.get(one.player, Decimal(0)) if board.operator == "increment" else 0
-            scores[one.player] = one.value + earlier
+    for submission in block:
+        if isinstance(submission, Submission):
+            earlier = scores.get(submission.player, Decimal(0)) if board.operator == "increment" else 0
+            scores[submission.player] = submission.value + earlier
     ranking, numbers = board.ranking, []
     for player, score in scores.items():
         with contextlib.suppress(ValueError):  # a sum that is off the scale
@@ -210,14 +210,14 @@ def _prepare(table: Table, name: str, block: Iterable[Submission | Skip]) -> Non
 def _batches(found: Iterable[Submission | Skip], summary: Summary) -> Iterator[list[Submission]]:
     """Split submissions, in order, into batches that are written in parallel, with one row per player."""
     batch: dict[str, Submission] = {}
-    for one in found:
-        if isinstance(one, Skip):
-            summary.outcomes[one] += 1
+    for submission in found:
+        if isinstance(submission, Skip):
+            summary.outcomes[submission] += 1
             continue
-        if one.player in batch or len(batch) == THREADS * GROUP:
+        if submission.player in batch or len(batch) == THREADS * GROUP:
             yield list(batch.values())
             batch = {}
-        batch[one.player] = one
+        batch[submission.player] = submission
     if batch:
         yield list(batch.values())
 
@@ -244,18 +244,20 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
     now = datetime.now(UTC)
 
     def keys(board: Board) -> list[Key]:
-        scores = [leaderboards.score_key(name, board.season, one.player) for one in group]
-        return scores + [leaderboards.activity_key(name, one.player, one.id) for one in group]
+        scores = [leaderboards.score_key(name, board.season, submission.player) for submission in group]
+        return scores + [
+            leaderboards.activity_key(name, submission.player, submission.id) for submission in group
+        ]
 
     board, items = boards.find_with_items(new_context(table, now), name, 0, keys, consistent=True)
 
-    def read_one(one: Submission) -> tuple[Item | None, Item | None]:
+    def read_one(submission: Submission) -> tuple[Item | None, Item | None]:
         """Return the player's score and the submission's activity."""
-        score = items.get(leaderboards.score_key(name, board.season, one.player))
-        return score, items.get(leaderboards.activity_key(name, one.player, one.id))
+        score = items.get(leaderboards.score_key(name, board.season, submission.player))
+        return score, items.get(leaderboards.activity_key(name, submission.player, submission.id))
 
-    def write_one(one: Submission) -> Outcome | Skip:
-        score, activity = read_one(one)
+    def write_one(submission: Submission) -> Outcome | Skip:
+        score, activity = read_one(submission)
         is_same_season = activity and activity["season"] == board.season
         if activity and (
             not leaderboards.may_be_pending(activity, now)
@@ -263,15 +265,15 @@ def write_group(table: Table, name: str, group: list[Submission]) -> Counter[Out
         ):
             return Outcome.KNOWN
         try:
-            is_new, _ = leaderboards.write(new_context(table, now), board, one, score)
+            is_new, _ = leaderboards.write(new_context(table, now), board, submission, score)
         except Unprocessable:
             return Skip.OFF_RANGE
         return Outcome.NEW if is_new else Outcome.KNOWN
 
-    first = [one for one in group if read_one(one) == (None, None)]
+    first = [submission for submission in group if read_one(submission) == (None, None)]
     are_new = leaderboards.write_first(new_context(table, now), board, first)
-    new = {one for one, is_new in zip(first, are_new, strict=True) if is_new}
-    others = [one for one in group if one not in new]
+    new = {submission for submission, is_new in zip(first, are_new, strict=True) if is_new}
+    others = [submission for submission in group if submission not in new]
     return Counter([Outcome.NEW] * len(new) + map_concurrently(write_one, others, "import"))
 
 
@@ -304,15 +306,17 @@ def is_counted(table: Table, board: Board, players: Iterable[str]) -> bool:
     keys = [leaderboards.score_key(board.name, board.season, player) for player in players]
     items = table.get_many(keys, consistent=True)
     found = [ranked for item in items.values() if (ranked := leaderboards.rank(item))]
-    prefixes = {tree.bucket(one.path, level) for one in found for level in range(one.depth + 1)}
+    prefixes = {
+        tree.bucket(submission.path, level) for submission in found for level in range(submission.depth + 1)
+    }
     nodes = read_nodes(table, board.ranking, prefixes, consistent=True)
-    if any(tree.is_crowded(one.path, one.depth, nodes) for one in found):
+    if any(tree.is_crowded(submission.path, submission.depth, nodes) for submission in found):
         return False
     crowds = {prefix: tree.count_above(prefix, nodes) for prefix in prefixes - {""}}
     if any(deep != nodes.get(prefix, tree.Node()).total() for prefix, (_, deep) in crowds.items()):
         return False
     listings = []
-    for prefix in {one.bucket for one in found}:
+    for prefix in {submission.bucket for submission in found}:
         least, most = board.scale.numbers(prefix)
         listings.append((prefix, start_listing_below(table, board.ranking, ALL, most + 1, least)))
     return all(len(listing()) == crowds[prefix][0] for prefix, listing in listings)

@@ -354,7 +354,7 @@ def _correction(key: Key, pairs: Mapping[str, tuple[Any, Any]], item: Item) -> d
     return {
         "Update": {
             "Key": key._asdict(),
-            "UpdateExpression": " ".join(f"{verb} {', '.join(some)}" for verb, some in parts.items() if some),
+            "UpdateExpression": " ".join(f"{verb} {', '.join(part)}" for verb, part in parts.items() if part),
             "ConditionExpression": " AND ".join(conditions),
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,

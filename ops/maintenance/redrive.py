@@ -95,7 +95,7 @@ def redrive(
         for chunk in _transactions(ready):
             _apply(table, chunk, summary, dry_run)
             if not dry_run:
-                derive_all(table, derivations, {key for one in chunk for key, _ in one.sums})
+                derive_all(table, derivations, {key for entry in chunk for key, _ in entry.sums})
         for i in range(0, len(pairs), TRANSACTION // 2):
             _cancel(table, pairs[i : i + TRANSACTION // 2], summary, dry_run)
         advance(len(page))
@@ -145,12 +145,12 @@ def _transactions(ready: Iterable[Ready]) -> Iterator[list[Ready]]:
     """Split entries into transactions with one deletion per entry and one update per aggregate."""
     chunk: list[Ready] = []
     touched: set[Key] = set()
-    for one in ready:
-        touches = {key for key, _ in one.sums}
+    for entry in ready:
+        touches = {key for key, _ in entry.sums}
         if chunk and len(chunk) + 1 + len(touched | touches) > TRANSACTION:
             yield chunk
             chunk, touched = [], set()
-        chunk.append(one)
+        chunk.append(entry)
         touched |= touches
     if chunk:
         yield chunk
@@ -164,10 +164,10 @@ def _apply(table: Table, chunk: list[Ready], summary: Summary, dry_run: bool) ->
     while chunk and not dry_run:
         try:
             sums: Sums = {}
-            for one in chunk:
-                merge(sums, one.sums)
+            for entry in chunk:
+                merge(sums, entry.sums)
             refused = table.transact(
-                [*(_deletion(one.key) for one in chunk), *additions(sums, int(time.time()))]
+                [*(_deletion(entry.key) for entry in chunk), *additions(sums, int(time.time()))]
             )
         except (Rejected, ArithmeticError, TypeError, ValueError) as error:
             if len(chunk) == 1:
@@ -180,7 +180,7 @@ def _apply(table: Table, chunk: list[Ready], summary: Summary, dry_run: bool) ->
         if not refused:
             break
         summary.gone += len(refused)  # only deletions have a condition
-        chunk = [one for place, one in enumerate(chunk) if place not in refused]
+        chunk = [entry for place, entry in enumerate(chunk) if place not in refused]
     summary.applied += len(chunk)
 
 

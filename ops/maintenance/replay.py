@@ -36,10 +36,10 @@ def replay_views(sqs: SQSClient, dead: str, queue: str, report: Progress) -> Cou
     """Send every dead letter to a queue, both given as URLs. Return the numbers `sent` and `left`."""
     done: Counter[str] = Counter()
     for messages in _pages(sqs, dead):
-        entries: Any = [{"Id": str(i), "MessageBody": one["Body"]} for i, one in enumerate(messages)]
+        entries: Any = [{"Id": str(i), "MessageBody": message["Body"]} for i, message in enumerate(messages)]
         failed = sqs.send_message_batch(QueueUrl=queue, Entries=entries).get("Failed", [])
-        refused = {int(one["Id"]) for one in failed}
-        sent = [one for i, one in enumerate(messages) if i not in refused]
+        refused = {int(failure["Id"]) for failure in failed}
+        sent = [message for i, message in enumerate(messages) if i not in refused]
         _delete(sqs, dead, sent)
         done.update(sent=len(sent), left=len(refused))
         report(done)
@@ -97,8 +97,8 @@ def _pages(sqs: SQSClient, queue: str) -> Iterator[list[Any]]:
     empty = 0
     while empty < EMPTY:
         response = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=PAGE, WaitTimeSeconds=WAIT)
-        messages = [one for one in response.get("Messages", []) if one["MessageId"] not in seen]
-        seen |= {one["MessageId"] for one in messages}
+        messages = [message for message in response.get("Messages", []) if message["MessageId"] not in seen]
+        seen |= {message["MessageId"] for message in messages}
         empty = 0 if messages else empty + 1
         if messages:
             yield messages
@@ -107,6 +107,6 @@ def _pages(sqs: SQSClient, queue: str) -> Iterator[list[Any]]:
 def _delete(sqs: SQSClient, queue: str, messages: list[Any]) -> None:
     if messages:
         entries: Any = [
-            {"Id": str(i), "ReceiptHandle": one["ReceiptHandle"]} for i, one in enumerate(messages)
+            {"Id": str(i), "ReceiptHandle": message["ReceiptHandle"]} for i, message in enumerate(messages)
         ]
         sqs.delete_message_batch(QueueUrl=queue, Entries=entries)

@@ -126,8 +126,8 @@ def run_in_threads(calls: list[Callable[[], None]], stop: threading.Event) -> No
             wait_for(runs, return_when=FIRST_EXCEPTION)
         finally:
             stop.set()
-    for one in runs:
-        one.result()
+    for run in runs:
+        run.result()
 
 
 def _load_segments(table: Table, progress_pk: str) -> list[Segment]:

@@ -114,10 +114,10 @@ def test_the_drift_check_finds_every_kind_of_drift(source: Source) -> None:
 def test_a_record_delivered_twice_counts_once(source: Source) -> None:
     table, stream = source
     write(table, 1)
-    [one] = stream.read()
-    report = apply(table, [one, one])
+    [record] = stream.read()
+    report = apply(table, [record, record])
     assert (report.applied, report.duplicates) == (1, 1)
-    assert apply(table, [one]).duplicates == 1
+    assert apply(table, [record]).duplicates == 1
     assert counted(table)[0] == 1
     settle(source)
 
@@ -202,9 +202,9 @@ def test_a_repaired_item_counts_from_its_repair_on(source: Source) -> None:
 def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
     """Otherwise the same record would have two tags, and could be counted twice."""
     item = {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400}
-    one = record(None, item)
-    one["dynamodb"]["ApproximateCreationDateTime"] = written
-    found = aggregates.compute(FEATURES, one)
+    changed = record(None, item)
+    changed["dynamodb"]["ApproximateCreationDateTime"] = written
+    found = aggregates.compute(FEATURES, changed)
     assert (found.second, tags.second_of(found.tag)) == (1_700_000_000, 1_700_000_000)
 
 
@@ -213,9 +213,9 @@ def test_a_creation_time_may_be_a_number_or_its_text(written: Any) -> None:
     ["", "soon", "-1", "١٧٠٠٠٠٠٠٠٠", "1e99", "NaN", "0x1", " 1", "1\n", True, [], float("nan"), 2**32],
 )
 def test_a_malformed_creation_time_is_ignored(written: Any) -> None:
-    one = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400})
-    one["dynamodb"]["ApproximateCreationDateTime"] = written
-    assert aggregates.compute(FEATURES, one).second == 0
+    changed = record(None, {"pk": f"URL#{URL}", "sk": "T#2026-01-01T00:00:00.000000Z#CID#x", "days": 400})
+    changed["dynamodb"]["ApproximateCreationDateTime"] = written
+    assert aggregates.compute(FEATURES, changed).second == 0
 
 
 def test_a_record_that_dynamodb_rejects_is_quarantined_and_its_batch_is_applied(source: Source) -> None:
@@ -244,7 +244,7 @@ def test_an_expired_item_stays_counted_and_a_deleted_one_does_not(source: Source
     first, second = stream.read()
     apply(table, [first, second])
     expired, deleted = (
-        {"eventID": uuid4().hex, "eventName": "REMOVE", "dynamodb": gone(one)} for one in (first, second)
+        {"eventID": uuid4().hex, "eventName": "REMOVE", "dynamodb": gone(item)} for item in (first, second)
     )
     expired["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     assert apply(table, [expired]).ignored == 1
@@ -263,8 +263,8 @@ def test_differences_that_cancel_write_no_sum_and_are_still_tagged(source: Sourc
     down = record({"pk": "X", "sk": "2", "n": 5}, {"pk": "X", "sk": "2", "n": 1})
     aggregates.apply(table, [contribution], [up, down])
     assert set(table.get(Key("SUM", "all")) or {}) == {"pk", "sk", "applied"}
-    for one in (up, down):  # one of the two alone must not count either
-        assert aggregates.apply(table, [contribution], [one]).duplicates == 1
+    for change in (up, down):  # one of the two alone must not count either
+        assert aggregates.apply(table, [contribution], [change]).duplicates == 1
 
 
 def test_a_constant_is_written_and_sets_are_united(source: Source) -> None:
@@ -332,11 +332,11 @@ def test_tags_that_moved_to_guard_pages_are_still_known(source: Source, apart: f
     table, _ = source
     records = numbers(2 * aggregates.TAGS + 20, apart=apart)
     now = RECORDED + apart * len(records)
-    for one in records:
-        total(table, [one], now=now)
+    for delivered in records:
+        total(table, [delivered], now=now)
     assert total(table, records, now=now)[1]["n"] == len(records)
-    for one in records:
-        assert total(table, [one], now=now)[0].duplicates == 1
+    for delivered in records:
+        assert total(table, [delivered], now=now)[0].duplicates == 1
     _, found = total(table, records[::-1], now=now)
     assert (found["n"], len(found.get("applied", ())) <= aggregates.TAGS) == (len(records), True)
     for page in pages(table):

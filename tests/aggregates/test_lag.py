@@ -64,8 +64,8 @@ def test_concurrent_requests_share_one_probe(site: Site) -> None:
     other = Clock()
     other.now += timedelta(milliseconds=50)
     found: list[Lag] = []
-    one = Clock(lambda: found.append(other.measure(site)), site.settle)
-    assert one.measure(site).sent == found[0].sent
+    clock = Clock(lambda: found.append(other.measure(site)), site.settle)
+    assert clock.measure(site).sent == found[0].sent
 
 
 def test_a_probe_is_sent_after_the_clock_went_back(site: Site) -> None:
@@ -91,4 +91,4 @@ def test_only_admins_can_measure_the_lag_and_it_costs_what_is_documented(site: S
 def test_a_probe_changes_no_other_aggregate(site: Site) -> None:
     Clock(site.settle).measure(site)
     item = {"pk": "PULSE", "sk": "SENT", "sent_at": 1}
-    assert [bool(one(item)) for one in app.CONTRIBUTIONS].count(True) == 1
+    assert [bool(contribution(item)) for contribution in app.CONTRIBUTIONS].count(True) == 1

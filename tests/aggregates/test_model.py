@@ -98,7 +98,9 @@ def _pages_first(table: Any, key: Key, seen: Item, changes: Any) -> Any:
     moved = tags.find_moved(table, key, {change.tag for change in changes})
     seen.clear()
     seen.update(table.get(key, consistent=True) or {})
-    return [one for one in changes if one.tag not in seen.get("applied", ()) and one.tag not in moved]
+    return [
+        change for change in changes if change.tag not in seen.get("applied", ()) and change.tag not in moved
+    ]
 
 
 def _tag_without_condition(update: Update, tags: set[bytes]) -> Update:
@@ -108,7 +110,7 @@ def _tag_without_condition(update: Update, tags: set[bytes]) -> Update:
 
 def _despite_moves(amounts: Any, tags: set[bytes], now: int) -> Update:
     update = ONCE(amounts, tags, now)
-    update._conditions = [one for one in update._conditions if "spilled" not in one]
+    update._conditions = [condition for condition in update._conditions if "spilled" not in condition]
     return update
 
 

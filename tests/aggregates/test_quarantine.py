@@ -49,7 +49,7 @@ def test_pages_list_every_image_once_newest_first(site: Site, limit: int) -> Non
     while cursor is not None:
         reply = page(site, f"limit={limit}" + (f"&cursor={cursor}" if cursor else ""))
         assert len(reply["items"]) <= limit
-        found += [(one["time"], one["change"]) for one in reply["items"]]
+        found += [(item["time"], item["change"]) for item in reply["items"]]
         cursor, calls = reply["cursor"], calls + 1
     times = [time for time, _ in found]
     assert times == sorted(times, reverse=True)

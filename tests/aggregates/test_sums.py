@@ -51,7 +51,7 @@ def added(*parts: tuple[Sums, int]) -> Sums:
 def test_amounts_may_be_added_in_any_order_and_grouping(parts: list[Sums], rng: Any) -> None:
     mixed = rng.sample(parts, len(parts))
     cut = rng.randint(0, len(parts))
-    portions = [added(*((part, 1) for part in some)) for some in (mixed[:cut], mixed[cut:])]
+    portions = [added(*((part, 1) for part in portion)) for portion in (mixed[:cut], mixed[cut:])]
     once = added(*((part, 1) for part in parts))
     assert once == added(*((part, 1) for part in mixed)) == added(*((part, 1) for part in portions))
 
@@ -75,13 +75,13 @@ def test_an_amount_of_zero_is_removed_and_a_set_is_never_reduced(part: Sums) -> 
 
 @exactly
 @given(st.integers(-BIGGEST, BIGGEST), st.integers(-BIGGEST, BIGGEST))
-def test_sums_of_38_digits_are_exact_and_longer_ones_are_refused(one: int, other: int) -> None:
+def test_sums_of_38_digits_are_exact_and_longer_ones_are_refused(first: int, other: int) -> None:
     for kind in (int, Decimal):
-        parts: list[Sums] = [{A: kind(one)}, {A: kind(other)}]
-        if abs(one + other) <= BIGGEST:
+        parts: list[Sums] = [{A: kind(first)}, {A: kind(other)}]
+        if abs(first + other) <= BIGGEST:
             whole = added(*((part, 1) for part in parts))
-            assert whole.get(A, 0) == one + other
-            assert unpack(pack({"n": whole.get(A, 0)})) == {"n": one + other}
+            assert whole.get(A, 0) == first + other
+            assert unpack(pack({"n": whole.get(A, 0)})) == {"n": first + other}
         else:
             with pytest.raises(DecimalException):
                 added(*((part, 1) for part in parts))
@@ -92,10 +92,10 @@ def test_the_longest_lifetime_wins_and_a_constant_wins_over_any() -> None:
     rising = [Lifetime(1), Lifetime(86_400), Lifetime(0), FOREVER]  # 0 is forever
     for i, shorter in enumerate(rising):
         for longer in rising[i:]:
-            for one, other in ((shorter, longer), (longer, shorter)):
-                [after] = added(({ttl: one}, 1), ({ttl: other}, 1)).values()
+            for first, other in ((shorter, longer), (longer, shorter)):
+                [after] = added(({ttl: first}, 1), ({ttl: other}, 1)).values()
                 assert (type(after), after) == (type(longer), longer)
-                assert added(({ttl: one}, 1), ({ttl: other}, -1)) == {ttl: one}
+                assert added(({ttl: first}, 1), ({ttl: other}, -1)) == {ttl: first}
 
 
 @pytest.mark.parametrize(

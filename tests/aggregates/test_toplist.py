@@ -25,7 +25,7 @@ def fill(table: Table, sums: list[int]) -> list[tuple[str, int]]:
         {"pk": name, "sk": "S", "gsi1pk": LIST, "gsi1sk": step_of(n), "n": n}
         for name, n in zip(names, sums, strict=True)
     )
-    return sorted(zip(names, sums, strict=True), key=lambda one: (-one[1], one[0]))
+    return sorted(zip(names, sums, strict=True), key=lambda row: (-row[1], row[0]))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -66,7 +66,7 @@ def fill_days(table: Table, days: dict[str, dict[str, int]]) -> list[tuple[str, 
     )
     names = {name for day in DAYS for name in days.get(day, {})}
     right = [(name, sum(days.get(day, {}).get(name, 0) for day in DAYS)) for name in names]
-    return sorted(right, key=lambda one: (-one[1], one[0]))
+    return sorted(right, key=lambda row: (-row[1], row[0]))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -160,29 +160,35 @@ def everything() -> Iterator[Any]:
     connect.cache_clear()
 
 
-@pytest.mark.parametrize("one", app.router.routes, ids=lambda one: one.name)
-def test_each_route_admits_exactly_the_callers_that_it_declares(everything: Any, one: Route) -> None:
+@pytest.mark.parametrize("route", app.router.routes, ids=lambda route: route.name)
+def test_each_route_admits_exactly_the_callers_that_it_declares(everything: Any, route: Route) -> None:
     """Every registered route is tested here without further configuration."""
-    path = one.path.replace("{", "").replace("}", "")
+    path = route.path.replace("{", "").replace("}", "")
     found: dict[str, int] = {}
     for name, (header, _) in HEADERS.items():
-        sent = {"Content-Type": one.body.types[0]} | ({"Authorization": header} if header is not None else {})
-        answer = everything.request(one.method, path, headers=sent, body=b"{}")
+        sent = {"Content-Type": route.body.types[0]} | (
+            {"Authorization": header} if header is not None else {}
+        )
+        answer = everything.request(route.method, path, headers=sent, body=b"{}")
         found[name] = answer.status_code
         assert answer.status_code < 500, name
-        assert not [one for one in (header or "").split(".") if len(one) > 8 and one.encode() in answer.body]
-    if one.access == "public":
+        assert not [
+            part for part in (header or "").split(".") if len(part) > 8 and part.encode() in answer.body
+        ]
+    if route.access == "public":
         assert set(found.values()) == {found["no token"]}
         assert found["no token"] not in (401, 403)
         return
     for name, (_, who) in HEADERS.items():
         if who is None:
             assert found[name] == 401, name
-        elif one.access == "admin" and who == "user":
+        elif route.access == "admin" and who == "user":
             assert found[name] == 403, name
         else:
             assert found[name] != 401, name
-            assert found[name] != 403 or one.access == "user", name  # a user's own call may be another user's
+            assert found[name] != 403 or route.access == "user", (
+                name
+            )  # a user's own call may be another user's
 
 
 @examples(deadline=None, database=None)
@@ -302,7 +308,7 @@ class Issuer:
                     self.send_header("Location", issuer.location)
                 self.end_headers()
                 with suppress(ConnectionError):
-                    for byte in [bytes([one]) for one in body] if issuer.pause else [body]:
+                    for byte in [bytes([letter]) for letter in body] if issuer.pause else [body]:
                         self.wfile.write(byte)
                         issuer.stopping.wait(issuer.pause)
 
@@ -634,7 +640,7 @@ def test_logs_hold_no_token_secret_or_address() -> None:
                 call(made(), "GET", "/secrets?q=text-of-a-person", authorization=header, **forwarded)
     assert len(log.requests) >= len(HEADERS) - 3
     for header, _ in HEADERS.values():
-        assert not [one for one in (header or "").split(".") if len(one) > 8 and one in log.text]
+        assert not [part for part in (header or "").split(".") if len(part) > 8 and part in log.text]
     for hidden in (STAGE.secret, "203.0.113.9", "127.0.0.1", "text-of-a-person", "Bearer ey"):
         assert hidden not in log.text
 

@@ -183,7 +183,7 @@ def what_is_wrong_is_refused(context: CheckContext, response: Response, case: Ca
     if response.status_code == 202:
         body: Any = case.body
         events = body.get("events", [body]) if isinstance(body, dict) else []
-        has_source = any({"referrer", "campaign"} & set(one) for one in events if isinstance(one, dict))
+        has_source = any({"referrer", "campaign"} & set(event) for event in events if isinstance(event, dict))
         if response.json()["rejected"] or has_source:
             return None
     return negative_data_rejection(context, response, case)

@@ -59,17 +59,17 @@ def test_each_list_has_the_rows_of_its_json(site: Site) -> None:
     prepare(site)
     found = rows(site, "/views/series?url=example.org/a&interval=hour")
     wanted = site.get("/views/series?url=example.org/a&interval=hour")["items"]
-    assert found == [{name: str(value) for name, value in one.items()} for one in wanted]
-    assert {one["url"] for one in rows(site, "/views/top?site=example.org")} == {
+    assert found == [{name: str(value) for name, value in row.items()} for row in wanted]
+    assert {row["url"] for row in rows(site, "/views/top?site=example.org")} == {
         "https://example.org/a",
         "https://example.org/b,c",
     }
     entries = rows(site, "/leaderboards/race/entries")
-    assert [(one["rank"], one["player"], one["score"]) for one in entries] == [
+    assert [(entry["rank"], entry["player"], entry["score"]) for entry in entries] == [
         ("1", "'=1+1", "7.25"),
         ("2", "ann", "3"),
     ]
-    assert sum(int(one["players"]) for one in rows(site, "/leaderboards/race/distribution")) == 2
+    assert sum(int(row["players"]) for row in rows(site, "/leaderboards/race/distribution")) == 2
     [leader] = rows(site, "/challenges/hunt/leaders")
     assert (leader["player"], leader["name"], leader["found"]) == ("ann", "", "2")
     assert rows(site, "/challenges/hunt/statistics") == [
@@ -126,7 +126,9 @@ def test_every_list_of_the_document_describes_its_csv() -> None:
 
     described: Any = describe(app.router, "0")["paths"]
     paths = {
-        path for path, one in described.items() if "text/csv" in str(one.get("get", {}).get("responses"))
+        path
+        for path, operation in described.items()
+        if "text/csv" in str(operation.get("get", {}).get("responses"))
     }
     assert paths >= {"/views/series", "/views/top", "/leaderboards/{board}/entries"}
     assert paths == {route.path for route in app.router.routes if route.media.has_csv}
@@ -228,7 +230,7 @@ def test_exported_entries_are_imported_as_the_same_players(players: list[str]) -
     board = Board("b", "t", "", 0, Decimal(-10), Decimal(10), "desc", "set", 1, 1, "", None)
     found = scores.read(lines, Columns("player", "score"), board, datetime.now(UTC))
     normal = [codec.normalize(player, "player").strip() for player in players]
-    assert [one.player if isinstance(one, Submission) else one for one in found] == normal
+    assert [row.player if isinstance(row, Submission) else row for row in found] == normal
 
 
 @settings(max_examples=25)
@@ -237,7 +239,7 @@ def test_exported_comments_are_imported_with_the_same_texts(pairs: list[tuple[st
     text = codec.encode_csv(Lines(items=[line(name, name, said) for name, said in pairs]))
     found = comments.read(io.StringIO(text, newline=""))
     wanted = [(codec.normalize(name, "name"), said) for name, said in pairs]
-    assert [(one.author, one.body.text) for one in found if isinstance(one, comments.Row)] == wanted
+    assert [(row.author, row.body.text) for row in found if isinstance(row, comments.Row)] == wanted
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")

@@ -134,9 +134,9 @@ def test_equal_definitions_of_a_board_all_succeed(table: Table) -> None:
 
 
 def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
-    one = ChallengeBody(title="Hunt", paths=["oak", "mill"])
+    body = ChallengeBody(title="Hunt", paths=["oak", "mill"])
     for i in range(ROUNDS):
-        assert at_once(*[partial(definitions.define, new_context(table), f"c{i}", one)] * MANY) == {
+        assert at_once(*[partial(definitions.define, new_context(table), f"c{i}", body)] * MANY) == {
             201: 1,
             200: MANY - 1,
         }
@@ -162,7 +162,7 @@ def put(table: Table, player: str, score: int) -> None:
 
 
 def players(part: positions.EntriesPage) -> list[str]:
-    return [one.entry.player for one in part.items]
+    return [item.entry.player for item in part.items]
 
 
 @pytest.mark.parametrize(("start", "goes"), [(10, 90), (90, 10)])

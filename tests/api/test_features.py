@@ -20,8 +20,8 @@ from ops.aws import chalice_config, event_sources, features, package
 from ops.stage import ROOT
 from tests.support.running import ENVIRONMENT
 
-FEATURES = [one.name for one in app.FEATURES if one.is_named]
-BY_NAME = {one.name: one for one in app.FEATURES}
+FEATURES = [feature.name for feature in app.FEATURES if feature.is_named]
+BY_NAME = {feature.name: feature for feature in app.FEATURES}
 SHOW = """
 import json, app
 from chalicelib.api import openapi
@@ -33,7 +33,7 @@ print(json.dumps({
     "paths": sorted(openapi.describe(app.router, "0")["paths"]),
 }))
 """
-ROOTS = {one.name: set(one.paths) for one in app.FEATURES}
+ROOTS = {feature.name: set(feature.paths) for feature in app.FEATURES}
 FUNCTIONS = {"apply", "probe", "push", "sweep", "write_views"}
 SERVICE = {"", "docs", "health", "openapi.json", "web"}
 COUNTING = {"lag", "quarantine"}
@@ -103,13 +103,13 @@ def functions(project: Path) -> dict[str, Any]:
 def test_a_stage_of_views_alone_has_four_functions_and_their_permissions(project: Path) -> None:
     assert set(functions(project)) == {"api_handler", "identify", "apply", "probe"}
     files = {path.name for path in (project / ".chalice").glob("policy-*-small.json")}
-    assert files == {one["iam_policy_file"] for one in functions(project).values()}
+    assert files == {function["iam_policy_file"] for function in functions(project).values()}
     text = (project / ".chalice" / "policy-api-small.json").read_text()
     assert "gsi2" not in text
     assert "ConditionCheckItem" not in text
     assert "hubbub-small-views" not in text, "it has no queue"
     mappings = event_sources.expect_mappings_on(chalice_config.read_settings(project, "small"), "s", "q", "f")
-    assert [one.function for one in mappings] == ["hubbub-small-apply"]
+    assert [mapping.function for mapping in mappings] == ["hubbub-small-apply"]
 
 
 def test_a_stage_with_a_queue_has_its_function_its_mapping_and_the_permission_to_send(project: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_stage_with_a_queue_has_its_function_its_mapping_and_the_permission_to
     assert set(functions(project)) == {"api_handler", "identify", "apply", "probe", "write_views"}
     assert "hubbub-small-views" in (project / ".chalice" / "policy-api-small.json").read_text()
     mappings = event_sources.expect_mappings_on(chalice_config.read_settings(project, "small"), "s", "q", "f")
-    assert [one.function for one in mappings] == ["hubbub-small-apply", "hubbub-small-write_views"]
+    assert [mapping.function for mapping in mappings] == ["hubbub-small-apply", "hubbub-small-write_views"]
 
 
 def test_a_feature_that_is_switched_on_later_gets_its_functions(project: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_feature_that_is_switched_on_later_gets_its_functions(project: Path) -
     enable(project, ",".join(FEATURES))
     chalice_config.record_variables(project, "small", {"HUBBUB_QUEUE": "on"})
     chalice_config.ensure_stage(project, "small")
-    for name, one in functions(project).items():
-        text = (project / ".chalice" / one["iam_policy_file"]).read_text()
+    for name, function in functions(project).items():
+        text = (project / ".chalice" / function["iam_policy_file"]).read_text()
         pattern = chalice_config.read(project)["stages"]["dev"]["lambda_functions"][name]["iam_policy_file"]
         assert text == chalice_config.rename_stage((project / ".chalice" / pattern).read_text(), "small")
 

@@ -140,9 +140,9 @@ class Memory(Table):
         keys = list(map(key_of, fields))
         if len(actions) > TRANSACTION or len(set(keys)) < len(keys):
             raise Rejected("too many actions, or two on one item")
-        if refused := tuple(i for i, one in enumerate(fields) if not is_allowed(one, self.items)):
+        if refused := tuple(i for i, field in enumerate(fields) if not is_allowed(field, self.items)):
             return refused
-        after = [(key_of(one), written(one, self.items)) for one in fields]
+        after = [(key_of(field), written(field, self.items)) for field in fields]
         for _, item in after:
             _check(item)
         for key, item in after:
@@ -351,16 +351,18 @@ def good(n: int) -> list[dict[str, Any]]:
     table = Memory()
     seen = [View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
     views.write(new_context(table, NOW), seen)
-    return [one | {"eventID": f"good-{i}"} for i, one in enumerate(table.stream)]
+    return [record | {"eventID": f"good-{i}"} for i, record in enumerate(table.stream)]
 
 
 def named(garbage: Sequence[Any]) -> list[Any]:
     """Rename records that claim an id, one name each; indistinguishable records share one name."""
     found = []
-    for i, one in enumerate(garbage):
-        if isinstance(one, dict) and (one.get("eventID") or "cannot be written" in quarantine.serialize(one)):
-            one = one | {"eventID": f"garbage-{i}"}
-        found.append(one)
+    for i, content in enumerate(garbage):
+        if isinstance(content, dict) and (
+            content.get("eventID") or "cannot be written" in quarantine.serialize(content)
+        ):
+            content = content | {"eventID": f"garbage-{i}"}
+        found.append(content)
     return found
 
 
@@ -370,8 +372,10 @@ def named(garbage: Sequence[Any]) -> list[Any]:
 def test_a_record_of_any_shape_is_computed_and_the_same_way_each_time(fuzz: Fuzz) -> None:
     @fuzz(200)
     @given(records)
-    def property(one: Any) -> None:
-        first, again, turned = (engine.compute(FEATURES, given) for given in (one, one, shuffled(one)))
+    def property(record: Any) -> None:
+        first, again, turned = (
+            engine.compute(FEATURES, given) for given in (record, record, shuffled(record))
+        )
         assert (first.id, first.tag) == (turned.id, turned.tag) == (again.id, again.tag)
         assert first.sums == again.sums
         assert [(bad.sign, bad.reason) for bad in first.poison] == [
@@ -431,16 +435,18 @@ def test_among_garbage_every_good_record_counts_once_however_they_are_delivered(
         assert state(once.items.values()) == kept
         delivered(mixed, portions(batch, chance))
         assert state(mixed.items.values()) == kept
-        each = {one.id: one for one in (engine.compute(FEATURES, given) for given in garbage)}
+        each = {record.id: record for record in (engine.compute(FEATURES, given) for given in garbage)}
         entries = {key for key in kept if key.pk.startswith("QUARANTINE#")}
-        for one in each.values():
-            for bad in one.poison:
-                assert quarantine.item_key(one.tag, one.second, bad.sign) in entries
-            refused = [tags.make_tag(f"{one.id} {key.pk} {key.sk}", one.second) for key, _ in one.sums]
+        for computed in each.values():
+            for bad in computed.poison:
+                assert quarantine.item_key(computed.tag, computed.second, bad.sign) in entries
+            refused = [
+                tags.make_tag(f"{computed.id} {key.pk} {key.sk}", computed.second) for key, _ in computed.sums
+            ]
             entries -= {
-                quarantine.item_key(tag, one.second, sign)
-                for tag in (one.tag, *refused)
-                for _, sign in one.images
+                quarantine.item_key(tag, computed.second, sign)
+                for tag in (computed.tag, *refused)
+                for _, sign in computed.images
             }
         assert not entries
 
@@ -457,8 +463,8 @@ def test_garbage_beside_good_records_on_an_engines_table(fuzz: Fuzz) -> None:
             create_table(client, "dev", name)
             table, twin = Table(name, client, pause=lambda _: None), Memory()
             batch = [*good(5), *garbage]
-            for one in (table, table, twin):
-                delivered(one, [batch])
+            for target in (table, table, twin):
+                delivered(target, [batch])
             sums = [
                 {k: v for k, v in state(found).items() if not k.pk.startswith(("GUARD", "QUARANTINE"))}
                 for found in (scan(table), twin.items.values())
@@ -502,10 +508,10 @@ def test_valid_messages_are_written_and_the_others_are_reported(fuzz: Fuzz) -> N
                 report = app.write_views({"Records": records}, None)
                 return {failure["itemIdentifier"] for failure in report["batchItemFailures"]}
 
-            alone = {"empty"}.union(*(failures(Memory(), [one]) for one in odd))
+            alone = {"empty"}.union(*(failures(Memory(), [event]) for event in odd))
             table = Memory()
             failed = failures(table, messages)
-        named = {one["messageId"] for one in (kept, *odd)} | {"empty"}
+        named = {event["messageId"] for event in (kept, *odd)} | {"empty"}
         assert failed & named == alone
         assert all(failed)  # a failure without a name would be a failure of all
         assert sum(item["pk"] == f"URL#{PAGE}" for item in table.items.values()) >= 3
@@ -525,14 +531,14 @@ def test_an_event_of_any_notation_is_a_view_or_gets_its_reason(fuzz: Fuzz) -> No
     @given(st.one_of(urls, hosts, junk), st.one_of(times, junk), st.one_of(texts, junk))
     def property(url: Any, time: Any, client: Any) -> None:
         event = {"url": url, "time": time, "clientId": client}
-        for one in (
+        for sent in (
             event,
             view(1) | {"url": url},
             view(1) | {"time": time},
             view(1) | {"clientId": client},
             url,
         ):
-            seen = check(one, Settings(), NOW)
+            seen = check(sent, Settings(), NOW)
             assert isinstance(seen, View) or seen in get_args(Reason)
 
 

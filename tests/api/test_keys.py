@@ -232,7 +232,7 @@ def test_the_longest_accepted_names_work_from_end_to_end(site: Site) -> None:
     [first] = site.get(f"{path}/entries?around={quote(NAME)}")["items"]
     assert first["player"] == NAME
     listed = site.call("GET", f"{path}/players/{quote(NAME)}/activities", Authorization=mine)
-    assert [one["id"] for one in listed[1]["items"]] == [NAME]
+    assert [item["id"] for item in listed[1]["items"]] == [NAME]
     assert site.call("GET", f"{hunt}/players/{quote(NAME)}", Authorization=mine)[1]["found"] == 1
 
 
@@ -275,7 +275,7 @@ def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
     assert answer["code"] == "UriTooLong"
     assert site.call("DELETE", start + longer)[0] in (401, 414)
     for call in app.router.routes:
-        declared = "UriTooLong" in [one.__name__ for one in list_errors(call)]
+        declared = "UriTooLong" in [error.__name__ for error in list_errors(call)]
         assert declared == (call.access != "public" and "path" in call.arguments), call.path
 
 

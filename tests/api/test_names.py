@@ -121,7 +121,7 @@ def test_a_blank_of_any_kind_is_a_space() -> None:
 
 
 def test_a_long_name_is_not_cut_within_a_flag_or_before_a_joiner() -> None:
-    flag = next(one for one in REAL if one.startswith("\U0001f3f4"))
+    flag = next(name for name in REAL if name.startswith("\U0001f3f4"))
     assert names.clean("a" * 56 + flag) == "a" * 56 + "\U0001f3f4"
     assert names.clean("a" * 58 + "\U0001f469\u200d\U0001f469") == "a" * 58 + "\U0001f469"
     assert names.clean("\u0301".join("e" * 100)) == "\u00e9" * 60
@@ -143,7 +143,7 @@ def test_cleaning_a_name_twice_changes_nothing_and_no_notation_matters(text: str
     assert names.clean(name) == name
     assert 0 < len(name) <= names.MAX_NAME
     assert name == unicodedata.normalize("NFC", name).strip()
-    assert any(not names.HIDDEN.match(one) and unicodedata.category(one)[0] != "M" for one in name)
+    assert any(not names.HIDDEN.match(letter) and unicodedata.category(letter)[0] != "M" for letter in name)
 
 
 def test_a_guest_gets_its_name_as_it_is_seen(site: Site) -> None:

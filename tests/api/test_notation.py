@@ -27,7 +27,7 @@ def test_the_examples_in_the_docstrings_are_true() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("http://example.org", "http://example.org/"),
         ("HTTP://EXAMPLE.ORG/", "http://example.org/"),
@@ -69,12 +69,12 @@ def test_the_examples_in_the_docstrings_are_true() -> None:
         ("http://example.org/\U0001fae8\u200d", "http://example.org/%F0%9F%AB%A8%E2%80%8D"),
     ],
 )
-def test_the_same_page_has_one_address(one: str, other: str) -> None:
-    assert urls.canonical(one) == urls.canonical(other)
+def test_the_same_page_has_one_address(first: str, other: str) -> None:
+    assert urls.canonical(first) == urls.canonical(other)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("http://example.org/", "https://example.org/"),
         ("http://example.org/a", "http://example.org/a/"),
@@ -91,8 +91,8 @@ def test_the_same_page_has_one_address(one: str, other: str) -> None:
         ("https://straße.example", "https://strasse.example"),
     ],
 )
-def test_other_pages_have_other_addresses(one: str, other: str) -> None:
-    assert urls.canonical(one) != urls.canonical(other)
+def test_other_pages_have_other_addresses(first: str, other: str) -> None:
+    assert urls.canonical(first) != urls.canonical(other)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,9 @@ def test_canonicalization_is_idempotent(text: str) -> None:
 @given(st.integers(2**48, 2**128 - 1).map(IPv6Address))
 def test_an_ipv6_address_has_one_notation(address: IPv6Address) -> None:
     notations = {str(address), address.exploded, str(address).upper()}
-    assert {urls.canonical(f"http://[{one}]/") for one in notations} == {f"http://[{address.compressed}]/"}
+    assert {urls.canonical(f"http://[{notation}]/") for notation in notations} == {
+        f"http://[{address.compressed}]/"
+    }
 
 
 def test_the_list_of_sites_and_the_calls_read_a_host_as_addresses_do(site: Site) -> None:
@@ -265,8 +267,8 @@ def test_an_instant_is_the_same_in_every_offset(naive: datetime, minutes: int) -
 
 
 @given(*[st.datetimes(timezones=st.just(UTC))] * 2)
-def test_the_order_of_keys_is_the_order_of_time(one: datetime, other: datetime) -> None:
-    assert (times.to_sort_key(one) < times.to_sort_key(other)) == (one < other)
+def test_the_order_of_keys_is_the_order_of_time(first: datetime, other: datetime) -> None:
+    assert (times.to_sort_key(first) < times.to_sort_key(other)) == (first < other)
 
 
 @pytest.mark.parametrize(

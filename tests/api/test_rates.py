@@ -92,8 +92,8 @@ def test_concurrent_calls_of_many_processes_are_admitted_as_often_as_one_after_t
 
 def test_a_stale_memory_admits_no_more(table: Table) -> None:
     """Two processes take turns, and each remembers a level that the other has changed."""
-    one, other = other_process(table), other_process(table)
-    waits = [take(new_context(process, NOW), BUCKET, LIMIT) for _ in range(8) for process in (one, other)]
+    first, other = other_process(table), other_process(table)
+    waits = [take(new_context(process, NOW), BUCKET, LIMIT) for _ in range(8) for process in (first, other)]
     assert waits.count(0) == 10
 
 
@@ -120,7 +120,7 @@ def test_a_bucket_is_a_digest_that_expires_when_it_is_empty(table: Table) -> Non
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [
         ("2001:db8:0:1::1", "2001:db8:0:1:ffff::9", True),
         ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
@@ -131,8 +131,10 @@ def test_a_bucket_is_a_digest_that_expires_when_it_is_empty(table: Table) -> Non
         ("192.0.2.1, 198.51.100.7", "", True),
     ],
 )
-def test_an_ipv6_network_is_one_address_and_an_ipv4_address_is_one(one: str, other: str, same: bool) -> None:
-    keys = {address_key(SETTINGS, "test", address) for address in (one, other)}
+def test_an_ipv6_network_is_one_address_and_an_ipv4_address_is_one(
+    first: str, other: str, same: bool
+) -> None:
+    keys = {address_key(SETTINGS, "test", address) for address in (first, other)}
     assert len(keys) == (1 if same else 2)
 
 

@@ -388,7 +388,7 @@ STATUSES: list[tuple[int, str | None, str, str, Any, dict[str, str]]] = [
 @pytest.mark.parametrize(
     ("status", "code", "method", "path", "body", "headers"),
     STATUSES,
-    ids=[f"{one[0]}-{one[3].split('/')[-1][:10]}" for one in STATUSES],
+    ids=[f"{error[0]}-{error[3].split('/')[-1][:10]}" for error in STATUSES],
 )
 def test_every_response_has_its_headers_and_a_log_line_with_the_same_id(
     status: int, code: str | None, method: str, path: str, body: Any, headers: dict[str, str]
@@ -430,7 +430,7 @@ def test_a_write_of_an_admin_is_logged_with_a_digest_of_its_subject() -> None:
         assert call(app, "DELETE", "/things", authorization=USER)[0] == 204
         assert call(app, "GET", "/secrets", authorization=ADMIN)[0] == 200
         assert call(app, "POST", "/things", NAME, authorization=ADMIN)[0] == 202
-    [line] = [one for one in log.lines if one["message"] == "admin write"]
+    [line] = [line for line in log.lines if line["message"] == "admin write"]
     digest = rates.digest_subject(settings.current(), "admin-1")
     assert (line["level"], line["admin"], line["status"]) == ("INFO", digest, 204)
     assert "admin-1" not in log.text
@@ -446,7 +446,7 @@ def test_the_log_of_an_admins_write_does_not_name_the_player(site: Site) -> None
     with listening() as log:
         removed = site.call("DELETE", "/leaderboards/kart/players/zaphod", Authorization=site.admin())
     assert removed[0] == 204
-    [line] = [one for one in log.lines if one["message"] == "admin write"]
+    [line] = [line for line in log.lines if line["message"] == "admin write"]
     assert line["target"] == {"board": "kart"}
     assert "zaphod" not in json.dumps(log.lines)
 
@@ -455,7 +455,7 @@ def test_an_unexpected_error_is_500_without_internals_and_logged_with_its_reques
     with listening() as log:
         status, answer, got = call(made(), "POST", "/errors/bug", NAME)
     assert (status, answer) == (500, {"code": "InternalError", "message": "Internal error. Please retry."})
-    [line] = [one for one in log.lines if one["level"] == "ERROR"]
+    [line] = [line for line in log.lines if line["level"] == "ERROR"]
     assert line["request_id"] == got["X-Request-Id"]
     assert (line["error"], line["call"]) == ("RuntimeError", "POST /errors/{thing}")
     assert "post_error" in line["where"][-1]

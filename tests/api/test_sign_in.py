@@ -260,8 +260,8 @@ def test_operators_and_guests_have_tokens_beside_an_issuer(issuer: Issuer, name:
     assert caller_of(stage, guest) == auth.Caller("guest-1", False, "", "Ann", guest=True)
     assert issuer.fetches == 0
     other = stage._replace(secret="x" * 32), stage._replace(stage="prod")
-    for one in other:
-        assert caller_of(stage, auth.mint(one, "operator", scope="admin")).sub == ""
+    for forged in other:
+        assert caller_of(stage, auth.mint(forged, "operator", scope="admin")).sub == ""
 
 
 def test_an_operators_token_satisfies_the_stages_own_claims() -> None:
@@ -355,7 +355,7 @@ def test_each_401_of_the_document_names_its_claim(issuer: Issuer, monkeypatch: p
         status, answer, _ = call(made(stage=stage), "GET", "/secrets", authorization=f"Bearer {token}")
         assert (status, answer["code"]) == (401, "Unauthorized"), problem
         assert problem in answer["message"], answer["message"]
-        assert not [one for one in token.split(".") if len(one) > 8 and one in answer["message"]]
+        assert not [part for part in token.split(".") if len(part) > 8 and part in answer["message"]]
 
 
 def test_a_403_names_the_claim_of_admins(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,18 +382,18 @@ def test_comments_and_finders_carry_the_name_of_the_token_at_the_time_of_writing
         assert (status, made["author"], made["name"]) == (201, sub, name)
         assert site.call("POST", "/challenges/hunt/paths", {"path": "oak"}, **bearer(sub, name))[0] == 201
     site.settle()
-    listed = {one["author"]: one["name"] for one in site.get("/products/shoe/comments")["items"]}
+    listed = {item["author"]: item["name"] for item in site.get("/products/shoe/comments")["items"]}
     assert listed == {"ann": "Ann Lee", "ben": None}
-    found = {one["player"]: one["name"] for one in site.get("/challenges/hunt/leaders")["items"]}
+    found = {item["player"]: item["name"] for item in site.get("/challenges/hunt/leaders")["items"]}
     assert found == {"ann": "Ann Lee", "ben": None}
     for name in ("Ann Roe", None):  # a token without a name keeps the name of an earlier one
         site.call("POST", "/challenges/hunt/paths", {"path": "elm" if name else "oak"}, **bearer("ann", name))
     site.settle()
-    assert {one["player"]: one["name"] for one in site.get("/challenges/hunt/leaders")["items"]} == {
+    assert {item["player"]: item["name"] for item in site.get("/challenges/hunt/leaders")["items"]} == {
         "ann": "Ann Roe",
         "ben": None,
     }
-    [id] = [one["id"] for one in site.get("/products/shoe/comments")["items"] if one["author"] == "ann"]
+    [id] = [item["id"] for item in site.get("/products/shoe/comments")["items"] if item["author"] == "ann"]
     status, edited = site.call("PATCH", f"/products/shoe/comments/{id}", {"rating": 4}, **bearer("ann", "X"))
     assert (status, edited["name"]) == (200, "Ann Lee")
 
@@ -407,9 +407,9 @@ def test_scores_and_entries_carry_the_name_of_the_token(site: Site) -> None:
     def names() -> dict[str, str | None]:
         site.settle()
         listed = site.get("/leaderboards/race/entries")["items"]
-        for one in listed:
-            assert site.get(f"/leaderboards/race/players/{one['player']}")["name"] == one["name"]
-        return {one["player"]: one["name"] for one in listed}
+        for comment in listed:
+            assert site.get(f"/leaderboards/race/players/{comment['player']}")["name"] == comment["name"]
+        return {comment["player"]: comment["name"] for comment in listed}
 
     site.call("PUT", "/leaderboards/race", {"title": "Race"}, Authorization=site.admin())
     submit("ann", "Ann Lee", "1", 3)

@@ -61,7 +61,7 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.delivery("a path of a ranked challenge")
     yield site.rest("GET /challenges/{challenge}/leaders", "", path=ranked)
     yield site.rest("GET /challenges", "two", sub="admin")
-    one = "/challenges/{challenge}/players/{player}/paths/{path}"
-    yield site.rest(f"DELETE {one}", "", path=ann | {"path": "door 1"}, sub="admin")
+    found_path = "/challenges/{challenge}/players/{player}/paths/{path}"
+    yield site.rest(f"DELETE {found_path}", "", path=ann | {"path": "door 1"}, sub="admin")
     yield site.rest(f"DELETE {route}", "with one path", path=ann, sub="admin")
     yield site.delivery("withdrawn paths")

@@ -31,6 +31,7 @@ from chalicelib.ranking import ranking, tree
 from chalicelib.settings import current
 from local.engines.engine import Engine
 from ops.maintenance.audit import read_sums
+from tests.challenges.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.challenges.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import Killed
 from tests.support.contexts import new_context
@@ -142,9 +143,9 @@ def test_answers_are_neither_stored_nor_returned(hunt: Hunt) -> None:
 def test_two_challenges_store_different_digests_of_the_same_answer(hunt: Hunt) -> None:
     hunt.define()
     hunt.call("admin", "PUT", "other", HUNT)
-    one, two = scan(hunt.table)
-    assert one["salt"] != two["salt"]
-    assert not set(one["answers"]) & set(two["answers"])
+    first, two = scan(hunt.table)
+    assert first["salt"] != two["salt"]
+    assert not set(first["answers"]) & set(two["answers"])
 
 
 @pytest.mark.parametrize(
@@ -509,7 +510,7 @@ def test_normalization_is_idempotent(path: str, stated: Normalization) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "stated", "same"),
+    ("first", "other", "stated", "same"),
     [
         ("Oak", "oAK", Normalization(), True),
         ("Oak", "oAK", Normalization(case="keep"), False),
@@ -525,9 +526,9 @@ def test_normalization_is_idempotent(path: str, stated: Normalization) -> None:
     ],
 )
 def test_two_notations_are_equal_by_the_rules_of_the_challenge(
-    one: str, other: str, stated: Normalization, same: bool
+    first: str, other: str, stated: Normalization, same: bool
 ) -> None:
-    assert (definitions.normalize(one, stated) == definitions.normalize(other, stated)) == same
+    assert (definitions.normalize(first, stated) == definitions.normalize(other, stated)) == same
 
 
 def test_the_pattern_of_a_path_has_the_blanks_that_normalization_removes() -> None:

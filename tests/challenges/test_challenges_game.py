@@ -255,7 +255,7 @@ class Model(RuleBasedStateMachine):
     def deliver_the_rest(self) -> None:
         while more := self.hunt.stream.read():
             self.records += more
-        rest = [one for place, one in enumerate(self.records) if place not in self.applied]
+        rest = [record for place, record in enumerate(self.records) if place not in self.applied]
         aggregates.apply(self.hunt.table, CONTRIBUTIONS, rest)
         self.applied = set(range(len(self.records)))
         counts = Counter(len(paths) for paths in self.found.values() if paths)

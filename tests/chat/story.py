@@ -80,5 +80,5 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET /leaderboards", "", sub="admin")
     yield site.rest("GET /chat/reports", "", sub="admin")
     report, *_ = site.table.query(Range("REPORTS")).items
-    one = {"id": report["sk"].replace("#", "~")}
-    yield site.rest("POST /chat/reports/{id}", "ban", path=one, body={"action": "ban"}, sub="admin")
+    path = {"id": report["sk"].replace("#", "~")}
+    yield site.rest("POST /chat/reports/{id}", "ban", path=path, body={"action": "ban"}, sub="admin")

@@ -22,6 +22,7 @@ from chalicelib.dynamo.items import Item, Range
 from chalicelib.dynamo.table import connect
 from chalicelib.errors import Busy
 from ops.aws import template
+from tests.chat.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.chat.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import BEGIN
 from tests.support.chatting import CONNECTED, DISCONNECTED, NOT_MATCHED, Chat, text, without_time
@@ -347,7 +348,7 @@ def test_the_former_partner_is_no_candidate_while_another_waits(pair: Chat) -> N
     for id in "cd":
         add_entry(pair, id)
     found = waiting_pool.find_candidates(pair.context(), pair.item("a"))
-    assert [waiting_pool.id_of(one) for one in found] == ["c", "d"]
+    assert [waiting_pool.id_of(item) for item in found] == ["c", "d"]
 
 
 def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page(pair: Chat) -> None:
@@ -357,9 +358,13 @@ def test_the_former_partner_is_no_candidate_while_another_waits_on_the_next_page
     for number in range(waiting_pool.PAGE):
         add_entry(pair, f"w{number}", interests={"music"})
     me = pair.item("a")
-    assert [waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.context(), me)] == ["b"]
+    assert [
+        waiting_pool.id_of(candidate) for candidate in waiting_pool.find_candidates(pair.context(), me)
+    ] == ["b"]
     add_entry(pair, "c")
-    assert [waiting_pool.id_of(one) for one in waiting_pool.find_candidates(pair.context(), me)] == ["c"]
+    assert [
+        waiting_pool.id_of(candidate) for candidate in waiting_pool.find_candidates(pair.context(), me)
+    ] == ["c"]
 
 
 def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat: Chat) -> None:
@@ -369,7 +374,7 @@ def test_after_a_lost_race_only_candidates_with_a_shared_interest_are_tried(chat
         add_entry(chat, id, interests={interest})
     chat.wait(6)
     found = waiting_pool.find_candidates(chat.context(), chat.item("a"))
-    assert [waiting_pool.id_of(one) for one in found] == ["b", "d"]
+    assert [waiting_pool.id_of(item) for item in found] == ["b", "d"]
 
 
 def test_next_keeps_the_position_of_a_waiting_connection(chat: Chat) -> None:
@@ -699,9 +704,9 @@ def test_reports_are_listed_newest_first_in_pages_and_expire(pair: Chat, admin: 
         assert pair.state("a") == "matched"
         pair.send("a", "report", reason=reason)
     page = admin("/chat/reports?limit=2")
-    assert [one["reason"] for one in page["items"]] == ["third", "second"]
+    assert [item["reason"] for item in page["items"]] == ["third", "second"]
     last = admin(f"/chat/reports?limit=2&cursor={page['cursor']}")
-    assert [one["reason"] for one in last["items"]] == ["first"]
+    assert [item["reason"] for item in last["items"]] == ["first"]
     assert last["cursor"] is None
     for item in scan(pair.table):
         if item["pk"] == "REPORTS":
@@ -791,7 +796,7 @@ def test_no_text_of_a_conversation_and_no_personal_data_is_stored(pair: Chat) ->
     assert "Ada" not in stored
     assert "192.0.2.7" not in stored
     # A reader of the table cannot guess messages: a digest needs the stage's secret.
-    digests = {evidence.digest_of(one) for id in "ab" for one in pair.item(id)["said"]}
+    digests = {evidence.digest_of(said) for id in "ab" for said in pair.item(id)["said"]}
     assert not digests & {hashlib.blake2b(secret.encode(), digest_size=4).digest()}
     assert digests == {evidence.digest_message(SETTINGS, secret)} != {evidence.digest_message(OTHER, secret)}
     assert "Mozilla" not in stored  # the user agent in context()

@@ -190,7 +190,7 @@ def test_a_report_is_kept_and_final_whatever_the_partner_does(how: str) -> None:
         check_pairs(table, ended, schedule)
         stored = [item for key, item in table.items.items() if key.pk == "REPORTS"]
         if "report a" in table.acks:
-            assert [one["reported"] for one in stored] == [table.item("b")["who"]], schedule
+            assert [item["reported"] for item in stored] == [table.item("b")["who"]], schedule
         if stored and all(ended):
             assert table.item("a").get("partner", {}).get("id") != "b", schedule
 

@@ -281,4 +281,4 @@ def test_a_connection_stores_a_digest_of_its_subject(chat: Chat) -> None:
     chat.connect("a", query={"token": token})
     text = json.dumps(chat.item("a"), default=str)
     assert chat.item("a")["subject"] == bans.find_subject(SETTINGS, token)
-    assert not [one for one in ("ann-the-player", "Ann", token) if one in text]
+    assert not [secret for secret in ("ann-the-player", "Ann", token) if secret in text]

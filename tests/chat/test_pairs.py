@@ -121,7 +121,7 @@ def test_an_acknowledged_report_is_kept_when_the_partner_parts_meanwhile(pair: C
     during_transaction(pair, part)
     assert ACK in pair.send("a", "report", reason="rude", messages=INSULT, ref="r")
     [report] = stored_reports(pair)
-    assert (report.reported, [one.proved for one in report.messages]) == (
+    assert (report.reported, [message.proved for message in report.messages]) == (
         pair.item("b")["who"],
         [True, False],
     )
@@ -136,13 +136,13 @@ def test_a_report_is_kept_when_a_new_partner_comes_meanwhile(pair: Chat) -> None
     assert pair.partner("a") == "c"
 
 
-def never_meet(chat: Chat, one: str, other: str) -> None:
+def never_meet(chat: Chat, first: str, other: str) -> None:
     """Check that two who are alone are not matched, whoever looks for a partner."""
-    for id in (one, other, one):
+    for id in (first, other, first):
         chat.wait(3600)
         if chat.state(id) != "gone":
             chat.send(id, "find")
-    assert chat.partner(one) is None
+    assert chat.partner(first) is None
 
 
 # -- reports of the last partner ---------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_the_last_partner_can_be_reported_for_a_minute(chat: Chat, how: str) -> 
     assert chat.send("a", "report", reason="rude", messages=INSULT, ref="r") == [ACK]
     [report] = stored_reports(chat)
     assert (report.reporter, report.reported) == (chat.item("a")["who"], chat.item("b")["who"])
-    assert [one.proved for one in report.messages] == [True, False]
+    assert [message.proved for message in report.messages] == [True, False]
     assert chat.state("a") == before
     chat.wait(2)
     assert chat.send("a", "report", reason="rude", ref="r") == [STALE]
@@ -230,7 +230,7 @@ def test_a_message_is_proved_for_a_minute_however_many_follow(pair: Chat) -> Non
         pair.wait(0.39)
         pair.send("b", "message", text=str(number))
     pair.send("a", "report", reason="rude", messages=INSULT)
-    assert [one.proved for one in stored_reports(pair)[0].messages] == [True, False]
+    assert [message.proved for message in stored_reports(pair)[0].messages] == [True, False]
     meet(pair, "c", "d", lobby="slow")
     for number in range(60):
         pair.wait(10)
@@ -238,7 +238,7 @@ def test_a_message_is_proved_for_a_minute_however_many_follow(pair: Chat) -> Non
         assert len(pair.item("c")["said"]) <= evidence.MOST
     said = [{"text": str(number)} for number in (59, 52, 30)]
     pair.send("d", "report", reason="rude", messages=said)
-    assert [one.proved for one in stored_reports(pair)[0].messages] == [True, True, False]
+    assert [message.proved for message in stored_reports(pair)[0].messages] == [True, True, False]
 
 
 def test_what_was_said_to_one_partner_is_not_proved_to_another(pair: Chat) -> None:
@@ -247,7 +247,7 @@ def test_what_was_said_to_one_partner_is_not_proved_to_another(pair: Chat) -> No
     pair.send("a", "leave")
     assert pair.partner("b") == "c"
     pair.send("c", "report", reason="rude", messages=INSULT)
-    assert [one.proved for one in stored_reports(pair)[0].messages] == [False, False]
+    assert [message.proved for message in stored_reports(pair)[0].messages] == [False, False]
 
 
 @pytest.mark.parametrize("reporter", ["a", "b"])
@@ -397,7 +397,7 @@ def test_without_receipts_of_both_clients_a_message_is_acknowledged_when_it_is_p
         chat.enter(id, **({"receipts": "1"} if id == modern_one else {}))
     chat.wire.read("a")
     assert chat.send("a", "message", text="hello", ref="r") == [ACK]
-    [message] = [one for one in chat.wire.read("b") if one["type"] == "message"]
+    [message] = [frame for frame in chat.wire.read("b") if frame["type"] == "message"]
     assert "id" not in message
 
 

@@ -48,7 +48,9 @@ class Pages:
     def deliver(self) -> list[Any]:
         """Deliver one batch to the two consumers of the stream, as app.apply and app.push do."""
         records = self.stream.read("apply", "push")
-        counted, shown = ([one for one in records if passes(one, name)] for name in ("apply", "push"))
+        counted, shown = (
+            [record for record in records if passes(record, name)] for name in ("apply", "push")
+        )
         engine.apply(self.chat.table, app.CONTRIBUTIONS, counted, derivations=app.DERIVATIONS)
         subscriptions.push(self.chat.context(), app.TOPICS, shown)
         return records
@@ -270,7 +272,7 @@ def test_counting_reads_no_topics_and_posts_nothing(pages: Pages, monkeypatch: p
         app.apply({"Records": records}, None)
     assert queries.live(pages.chat.context(), PAGE).views == 1
     assert keys
-    assert [one for one in keys if "TOPIC#" in one or "CONN#" in one] == []
+    assert [key for key in keys if "TOPIC#" in key or "CONN#" in key] == []
     assert pages.chat.wire.posts == posts
 
 
@@ -329,7 +331,7 @@ def test_a_full_topic_accepts_a_listener_after_another_has_left(pages: Pages) ->
 
     def tries() -> Any:
         frames = pages.chat.send("late", "subscribe", topic=TOPIC)
-        return [one for one in frames if one["type"] == "error"]
+        return [frame for frame in frames if frame["type"] == "error"]
 
     assert tries() == full
     assert is_subscribed(pages.chat.send(ids[0], "subscribe", topic=TOPIC))  # a repeated subscription

@@ -37,7 +37,7 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         items.append({**key._asdict(), **listed, "count_5": 1 + number % 4, "count_total": 4})
     site.table.batch_put(items)
     site.drain()
-    path, one = {"product": PRODUCT}, {"product": PRODUCT, "id": ids[0]}
+    path, comment = {"product": PRODUCT}, {"product": PRODUCT, "id": ids[0]}
     for name, more in (
         ("100 of 20 KB each", {}),
         ("of three ratings", {"rating": "1,3,5"}),
@@ -45,9 +45,9 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     ):
         query = {"limit": "100", **more}
         yield Dearest(site.rest(f"GET {COMMENTS}", name, path=path, query=query))
-    yield Dearest(site.rest(f"GET {COMMENTS}/{{id}}", "20 KB", path=one), read=8)
+    yield Dearest(site.rest(f"GET {COMMENTS}/{{id}}", "20 KB", path=comment), read=8)
     route, query = f"{COMMENTS}/{{id}}/replies", {"limit": "100"}
-    yield Dearest(site.rest(f"GET {route}", "100 of 20 KB each", path=one, query=query))
+    yield Dearest(site.rest(f"GET {route}", "100 of 20 KB each", path=comment, query=query))
     yield Dearest(site.rest("GET /products/{product}/statistics", "any product", path=path), read=0.5)
     leaders = site.rest("GET /products/leaders", "300 products that tie", query={"limit": "100"})
     yield Dearest(leaders)

@@ -59,7 +59,7 @@ def _find_comment(site: Deployed, product: str, author: str) -> str:
 def story(site: Deployed) -> Iterator[Invocation]:
     """Comment on a product, list its comments, and edit, hide, show and delete one."""
     product = {"product": "lamp"}
-    route, one = COMMENTS, "/products/{product}/comments/{id}"
+    route, comment_route = COMMENTS, "/products/{product}/comments/{id}"
     body = {"rating": 5, "language": "en", "text": "It shines."}
 
     def post(sub: str, name: str) -> Invocation:
@@ -75,14 +75,16 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest(f"GET {route}", "20, in a language", path=product, query={"language": "en"})
     yield site.rest(f"GET {route}", "none, of a rating", path=product, query={"rating": "1"})
     comment = product | {"id": _find_comment(site, "lamp", "ann")}
-    yield site.rest(f"GET {one}", "", path=comment)
-    yield site.rest(f"PATCH {one}", "another text", path=comment, body={"text": "It shone."}, sub="ann")
-    yield site.rest(f"PATCH {one}", "another rating", path=comment, body={"rating": 3}, sub="ann")
+    yield site.rest(f"GET {comment_route}", "", path=comment)
+    yield site.rest(
+        f"PATCH {comment_route}", "another text", path=comment, body={"text": "It shone."}, sub="ann"
+    )
+    yield site.rest(f"PATCH {comment_route}", "another rating", path=comment, body={"rating": 3}, sub="ann")
     yield site.delivery("another rating")
-    yield site.rest(f"PATCH {one}", "nothing new", path=comment, body={"rating": 3}, sub="ann")
+    yield site.rest(f"PATCH {comment_route}", "nothing new", path=comment, body={"rating": 3}, sub="ann")
     for name, is_hidden in (("hide it", True), ("show it", False)):
-        yield site.rest(f"PATCH {one}", name, path=comment, body={"hidden": is_hidden}, sub="admin")
-    yield site.rest(f"DELETE {one}", "", path=comment, sub="ann")
+        yield site.rest(f"PATCH {comment_route}", name, path=comment, body={"hidden": is_hidden}, sub="admin")
+    yield site.rest(f"DELETE {comment_route}", "", path=comment, sub="ann")
     site.drain()
     yield from _reactions(site, product)
     yield site.rest("GET /products/{product}/hidden", "", path=product, sub="admin")
@@ -94,8 +96,8 @@ def story(site: Deployed) -> Iterator[Invocation]:
 
 def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
     """Vote for a comment and reply to it, list, edit, hide and delete replies, and delete the comment."""
-    one, vote = "/products/{product}/comments/{id}", "/products/{product}/comments/{id}/vote"
-    several, single = f"{one}/replies", f"{one}/replies/{{reply}}"
+    comment_route, vote = "/products/{product}/comments/{id}", "/products/{product}/comments/{id}/vote"
+    several, single = f"{comment_route}/replies", f"{comment_route}/replies/{{reply}}"
     body = {"rating": 4, "language": "en", "text": "It is bright."}
     site.rest(f"POST {COMMENTS}", "", path=product, body=body, sub="bob").run()
     comment = product | {"id": _find_comment(site, "lamp", "bob")}
@@ -122,6 +124,6 @@ def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
     yield site.rest("GET /replies", "two", sub="admin")
     yield site.rest(f"DELETE {single}", "", path=comment | {"reply": ids[1]}, sub="ann")
     site.drain()
-    yield site.rest(f"DELETE {one}", "with a reply", path=comment, sub="bob")
+    yield site.rest(f"DELETE {comment_route}", "with a reply", path=comment, sub="bob")
     yield site.delivery("a deleted comment with a reply")
     yield site.delivery("its cleanup is done")

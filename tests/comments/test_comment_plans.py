@@ -150,7 +150,7 @@ def test_the_worst_case_costs_at_most_twice_the_merge(table: Table) -> None:
     product(table, 600, lambda i: (5, f"x-{i % 8}") if i < 300 else (4, "en"))
     units, page = cost(table, "5")
     assert page.plan.way == "filter"
-    assert [one.rating for one in page.items] == [5] * 20
+    assert [item.rating for item in page.items] == [5] * 20
     assert page.plan.expected["filter"] <= page.plan.expected["merge"]
     assert units <= 2 * page.plan.expected["merge"] + 1.5
     assert units == page.plan.rru  # the engine and the pricing rules agree
@@ -165,7 +165,7 @@ def test_without_a_merge_a_page_ends_early_with_a_cursor(
     found, cursor, pages, most = [], None, 0, 0.0
     while cursor or not pages:
         units, page = cost(table, "1", cursor=cursor)
-        found += [one.id for one in page.items]
+        found += [item.id for item in page.items]
         cursor, pages, most = page.cursor, pages + 1, max(most, units)
     assert (len(found), sorted(set(found), reverse=True) == found) == (60, True)
     assert pages > 60 // 20
@@ -177,10 +177,10 @@ def test_every_combination_of_filters_returns_the_right_comments(table: Table) -
     ways = [(chance.choice([5] * 20 + [1, 2, 3, 4]), chance.choice(["en"] * 9 + ["de"])) for _ in range(300)]
     product(table, 300, lambda i: ways[i])
     used = set()
-    for some in (c for n in range(1, 6) for c in combinations(range(1, 6), n)):
+    for ratings in (c for n in range(1, 6) for c in combinations(range(1, 6), n)):
         for language in ("", "en", "de", "fr"):
-            page = cost(table, ",".join(map(str, some)), language)[1]
+            page = cost(table, ",".join(map(str, ratings)), language)[1]
             used.add(page.plan.way)
-            right = [(r, lang) for r, lang in ways[::-1] if r in some and language in ("", lang)][:20]
-            assert [(one.rating, one.language) for one in page.items] == right
+            right = [(r, lang) for r, lang in ways[::-1] if r in ratings and language in ("", lang)][:20]
+            assert [(item.rating, item.language) for item in page.items] == right
     assert used == {"all", "filter", "merge", "none"}

@@ -42,7 +42,7 @@ from tests.support.records import drift, scan
 
 STAGE = Settings(secret="0123456789abcdef0123456789abcdef")
 ADMIN = Caller("admin", admin=True)
-COMBINATIONS = [some for n in range(1, 6) for some in combinations(range(1, 6), n)]
+COMBINATIONS = [ratings for n in range(1, 6) for ratings in combinations(range(1, 6), n)]
 LANGUAGES = ("en", "de", "pt-BR")
 
 
@@ -57,12 +57,14 @@ class Filter(NamedTuple):
     ratings: tuple[int, ...] = ()
     language: str = ""
 
-    def takes(self, one: Comment) -> bool:
-        right = not self.ratings or one.rating in self.ratings
-        return not one.hidden and right and self.language in ("", one.language)
+    def takes(self, comment: Comment) -> bool:
+        right = not self.ratings or comment.rating in self.ratings
+        return not comment.hidden and right and self.language in ("", comment.language)
 
 
-FILTERS = [Filter(some, language) for some in ((), *COMBINATIONS) for language in ("", *LANGUAGES, "fr")]
+FILTERS = [
+    Filter(ratings, language) for ratings in ((), *COMBINATIONS) for language in ("", *LANGUAGES, "fr")
+]
 
 
 class Twin:
@@ -73,13 +75,13 @@ class Twin:
         self.votes: set[tuple[str, str, str]] = set()
 
     def of(self, author: str) -> Comment | None:
-        return next((one for one in self.comments if one.author == author), None)
+        return next((comment for comment in self.comments if comment.author == author), None)
 
     def put(self, new: Comment) -> None:
-        self.comments = [one for one in self.comments if one.id != new.id] + [new]
+        self.comments = [comment for comment in self.comments if comment.id != new.id] + [new]
 
     def newest(self, chosen: Filter) -> list[Comment]:
-        return sorted(filter(chosen.takes, self.comments), key=lambda one: one.id, reverse=True)
+        return sorted(filter(chosen.takes, self.comments), key=lambda comment: comment.id, reverse=True)
 
 
 def walk(table: Table, product: str, chosen: Filter, limit: int) -> list[Comment]:
@@ -111,7 +113,7 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
         for limit in limits:
             assert walk(table, product, chosen, limit) == twin.newest(chosen), (chosen, limit)
     for language in ("", *LANGUAGES, "fr"):
-        votes = Counter(one.rating for one in twin.newest(Filter((), language)))
+        votes = Counter(comment.rating for comment in twin.newest(Filter((), language)))
         found = ratings.get_statistics(table, product, StatisticsQuery(language=language or None))
         of = found.ratings
         assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
@@ -119,7 +121,7 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
         leaders = ratings.list_leaders(
             new_context(table), LeadersQuery(limit=100, language=language or None)
         ).items
-        fives = {one.product: one.five_star for one in leaders}
+        fives = {leader.product: leader.five_star for leader in leaders}
         assert fives.get(product, 0) == votes[5]
 
 
@@ -210,14 +212,14 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
         elif kind == "turn":
             live.drain()
             if cursor is None:
-                walked, always = [], {one.id for one in twin.newest(walking)}
+                walked, always = [], {comment.id for comment in twin.newest(walking)}
             page = page_of(table, product, walking, limit, cursor)
-            walked += [one.id for one in page.items]
+            walked += [item.id for item in page.items]
             assert sorted(set(walked), reverse=True) == walked  # no repeats, newest first
             cursor = page.cursor
             if cursor is None:
                 assert always <= set(walked)  # no gaps
-        always &= {one.id for one in twin.newest(walking)}
+        always &= {comment.id for comment in twin.newest(walking)}
     live.drain()
     agree(table, product, twin, random.Random(len(operations)).sample(FILTERS, 12), (100, 3))
 
@@ -229,10 +231,10 @@ def at_once(*calls: Any) -> list[Any]:
     """Run calls at the same moment. Return the result or the error of each."""
     ready = threading.Barrier(len(calls))
 
-    def call(one: Any) -> Any:
+    def call(action: Any) -> Any:
         ready.wait()
         try:
-            return one()
+            return action()
         except (Conflict, NotFound, PreconditionFailed) as error:
             return error
 
@@ -249,9 +251,9 @@ def test_one_of_an_authors_simultaneous_posts_is_written(live: Live) -> None:
             for body in bodies
         )
     )
-    [one] = [answer for answer in answers if isinstance(answer, Comment)]
-    assert all(one.id in str(answer) for answer in answers if answer is not one)
-    assert walk(live.table, "p", Filter(), 100) == [one]
+    [comment] = [answer for answer in answers if isinstance(answer, Comment)]
+    assert all(comment.id in str(answer) for answer in answers if answer is not comment)
+    assert walk(live.table, "p", Filter(), 100) == [comment]
     again = at_once(
         *(
             lambda body=body: comments.post(new_context(live.table, now), "q", body, me, "key").comment
@@ -275,8 +277,8 @@ def test_every_simultaneous_edit_is_applied_and_of_one_revision_only_one(live: L
 
     answers = at_once(*(edit(part, None) for part in parts))
     assert not [answer for answer in answers if isinstance(answer, Exception)]
-    [one] = walk(live.table, "p", Filter(), 100)
-    assert (one.rating, one.language, one.text) == (5, "de", "new")
+    [comment] = walk(live.table, "p", Filter(), 100)
+    assert (comment.rating, comment.language, comment.text) == (5, "de", "new")
     read = comments.find(live.table, "p", made.id, me)
     answers = at_once(*(edit(CommentPatch(text=str(i)), {read.revision}) for i in range(6)))
     lost = [answer for answer in answers if isinstance(answer, PreconditionFailed)]

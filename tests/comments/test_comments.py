@@ -20,6 +20,7 @@ from chalicelib.comments import comments, languages
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.table import Page, Table, connect
 from ops.aws import template
+from tests.comments.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.comments.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.contexts import new_context
 from tests.support.faults import after, cancelled, instead, timed_out
@@ -67,7 +68,7 @@ class Shop:
         return answer
 
     def ids(self, query: str = "", product: str = P) -> list[str]:
-        return [one["id"] for one in self.get(f"{product}/comments?{query}")["items"]]
+        return [item["id"] for item in self.get(f"{product}/comments?{query}")["items"]]
 
     def settle(self) -> None:
         while records := self.stream.read():
@@ -149,12 +150,12 @@ MALFORMED: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("field", MALFORMED)
 def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str) -> None:
-    body, one = {"rating": 5, "language": "en", "text": "Fits."}, shop.post("me")
+    body, comment = {"rating": 5, "language": "en", "text": "Fits."}, shop.post("me")
     for value in MALFORMED[field]:
         status, answer = shop.call("POST", f"{P}/comments", body | {field: value}, "you")
         assert (status, answer["code"]) == (400, "BadRequest"), value
         assert answer["message"].startswith(f"`{field}` "), value
-        assert shop.call("PATCH", f"{P}/comments/{one['id']}", {field: value}, "me")[0] == 400, value
+        assert shop.call("PATCH", f"{P}/comments/{comment['id']}", {field: value}, "me")[0] == 400, value
     without = {name: value for name, value in body.items() if name != field}
     assert shop.call("POST", f"{P}/comments", without, "you")[0] == 400
     for value in (value for value in MALFORMED["language"] if isinstance(value, str) and value):
@@ -252,12 +253,12 @@ def test_an_edit_changes_every_count(shop: Shop) -> None:
 
 
 def test_only_the_author_edits_and_only_the_author_or_an_admin_deletes(shop: Shop) -> None:
-    one = f"{P}/comments/{shop.post('me')['id']}"
+    path = f"{P}/comments/{shop.post('me')['id']}"
     for who in ("you", "admin"):
-        assert shop.call("PATCH", one, {"rating": 1}, who)[1]["code"] == "Forbidden"
-    assert shop.call("DELETE", one, who="you")[1]["code"] == "Forbidden"
-    assert shop.get(one)["rating"] == 5
-    assert shop.call("DELETE", one, who="admin")[0] == 204
+        assert shop.call("PATCH", path, {"rating": 1}, who)[1]["code"] == "Forbidden"
+    assert shop.call("DELETE", path, who="you")[1]["code"] == "Forbidden"
+    assert shop.get(path)["rating"] == 5
+    assert shop.call("DELETE", path, who="admin")[0] == 204
     assert shop.post("me")["rating"] == 5
     missing = f"{P}/comments/{ulids.new(datetime.now(UTC))}"
     for method, body in (("GET", None), ("PATCH", {"rating": 1}), ("DELETE", None)):
@@ -269,64 +270,64 @@ def test_only_the_author_edits_and_only_the_author_or_an_admin_deletes(shop: Sho
     "body", [{}, {"txt": ""}, {"hidden": True, "rating": 1}, {"hidden": None}, [], {"id": "x"}]
 )
 def test_an_empty_or_mixed_edit_is_400(shop: Shop, body: Any) -> None:
-    one = shop.post("admin")
-    assert shop.call("PATCH", f"{P}/comments/{one['id']}", body, "admin")[0] == 400
+    comment = shop.post("admin")
+    assert shop.call("PATCH", f"{P}/comments/{comment['id']}", body, "admin")[0] == 400
 
 
 def test_an_edit_that_changes_nothing_writes_nothing(shop: Shop) -> None:
-    one = shop.post("me")
+    comment = shop.post("me")
     with instead(shop.table, "PutItem") as puts:
-        answer = shop.call("PATCH", f"{P}/comments/{one['id']}", {"rating": 5, "language": "EN"}, "me")
-    assert (answer, puts) == ((200, one), [])
+        answer = shop.call("PATCH", f"{P}/comments/{comment['id']}", {"rating": 5, "language": "EN"}, "me")
+    assert (answer, puts) == ((200, comment), [])
 
 
 def test_if_match_prevents_a_lost_update(shop: Shop) -> None:
-    one = f"{P}/comments/{shop.post('me')['id']}"
-    shop.get(one)
+    path = f"{P}/comments/{shop.post('me')['id']}"
+    shop.get(path)
     etag = shop.headers["ETag"]
-    assert shop.call("PATCH", one, {"rating": 4}, "me", If_Match=etag)[0] == 200
+    assert shop.call("PATCH", path, {"rating": 4}, "me", If_Match=etag)[0] == 200
     newer = shop.headers["ETag"]
     assert newer != etag
-    status, answer = shop.call("PATCH", one, {"rating": 3}, "me", If_Match=etag)
+    status, answer = shop.call("PATCH", path, {"rating": 3}, "me", If_Match=etag)
     assert (status, answer["code"]) == (412, "PreconditionFailed")
     for stale in ("x", f"W/{newer}", ""):
-        assert shop.call("PATCH", one, {"rating": 3}, "me", If_Match=stale)[0] == 412
-    assert shop.get(one)["rating"] == 4
-    assert shop.call("PATCH", one, {"rating": 3}, "me", If_Match=f'"other", {newer}')[0] == 200
-    assert shop.call("PATCH", one, {"rating": 2}, "me", If_Match="*")[0] == 200
-    assert shop.call("PATCH", one, {"rating": 1}, "me")[0] == 200
+        assert shop.call("PATCH", path, {"rating": 3}, "me", If_Match=stale)[0] == 412
+    assert shop.get(path)["rating"] == 4
+    assert shop.call("PATCH", path, {"rating": 3}, "me", If_Match=f'"other", {newer}')[0] == 200
+    assert shop.call("PATCH", path, {"rating": 2}, "me", If_Match="*")[0] == 200
+    assert shop.call("PATCH", path, {"rating": 1}, "me")[0] == 200
 
 
 def test_an_edit_whose_response_was_lost_succeeds_under_if_match(shop: Shop) -> None:
-    one = f"{P}/comments/{shop.post('me')['id']}"
-    shop.get(one)
+    path = f"{P}/comments/{shop.post('me')['id']}"
+    shop.get(path)
     etag = shop.headers["ETag"]
     with after(shop.table, "PutItem", timed_out()):
-        assert shop.call("PATCH", one, {"rating": 4}, "me", If_Match=etag)[0] == 200
-    assert shop.call("PATCH", one, {"rating": 4}, "me")[1]["rating"] == 4
+        assert shop.call("PATCH", path, {"rating": 4}, "me", If_Match=etag)[0] == 200
+    assert shop.call("PATCH", path, {"rating": 4}, "me")[1]["rating"] == 4
     assert shop.headers["ETag"] == '"2"'
 
 
 def test_only_its_author_and_admins_see_a_hidden_comment(shop: Shop) -> None:
     made, other = shop.post("me"), shop.post("you", 3)
-    one = f"{P}/comments/{made['id']}"
-    assert shop.call("PATCH", one, {"hidden": True}, "me")[1]["code"] == "Forbidden"
-    assert shop.call("PATCH", one, {"hidden": True}, "admin") == (200, made | {"hidden": True})
-    assert shop.call("PATCH", one, {"hidden": True}, "admin")[0] == 200
+    path = f"{P}/comments/{made['id']}"
+    assert shop.call("PATCH", path, {"hidden": True}, "me")[1]["code"] == "Forbidden"
+    assert shop.call("PATCH", path, {"hidden": True}, "admin") == (200, made | {"hidden": True})
+    assert shop.call("PATCH", path, {"hidden": True}, "admin")[0] == 200
     shop.settle()
     assert shop.ids() == [other["id"]]
     assert shop.ids("rating=5") == []
     assert shop.get(f"{P}/statistics")["total"] == 1
     assert shop.get("/products/leaders")["items"] == []
     for who in ("", "you"):
-        assert shop.call("GET", one, who=who)[0] == 404
+        assert shop.call("GET", path, who=who)[0] == 404
     for who in ("me", "admin"):
-        assert shop.get(one, who)["hidden"] is True
-    assert shop.call("PATCH", one, {"rating": 1}, "you")[0] == 404
-    assert shop.call("PATCH", one, {"text": "Softer."}, "me")[1]["text"] == "Softer."
+        assert shop.get(path, who)["hidden"] is True
+    assert shop.call("PATCH", path, {"rating": 1}, "you")[0] == 404
+    assert shop.call("PATCH", path, {"text": "Softer."}, "me")[1]["text"] == "Softer."
     shop.settle()
     assert shop.get(f"{P}/statistics")["total"] == 1
-    assert shop.call("PATCH", one, {"hidden": False}, "admin")[1]["hidden"] is False
+    assert shop.call("PATCH", path, {"hidden": False}, "admin")[1]["hidden"] is False
     shop.settle()
     assert shop.ids("rating=5") == [made["id"]]
     assert shop.get(f"{P}/statistics")["total"] == 2
@@ -343,19 +344,19 @@ def test_an_admin_lists_hidden_comments_newest_first(shop: Shop) -> None:
         with Meter(shop.table.client) as meter:
             answer = shop.get(f"{P}/hidden?limit=2&cursor={cursor}".removesuffix("&cursor="), "admin")
         assert (meter.read_units, meter.write_units) == (0.5 + 0.5 * len(answer["items"]), 0)
-        found += [one["id"] for one in answer["items"] if one["hidden"]]
+        found += [item["id"] for item in answer["items"] if item["hidden"]]
         cursor = answer["cursor"]
     assert found == ids[3::-1]
     assert shop.ids() == ids[4:]
 
 
 def test_an_author_who_deletes_a_hidden_comment_may_not_comment_again(shop: Shop) -> None:
-    one = f"{P}/comments/{shop.post('me')['id']}"
-    shop.call("PATCH", one, {"hidden": True}, "admin")
-    assert shop.call("DELETE", one, who="me")[0] == 204
+    path = f"{P}/comments/{shop.post('me')['id']}"
+    shop.call("PATCH", path, {"hidden": True}, "admin")
+    assert shop.call("DELETE", path, who="me")[0] == 204
     body = {"rating": 5, "language": "en", "text": "Again."}
     assert shop.call("POST", f"{P}/comments", body, "me")[0] == 409
-    assert shop.call("GET", one, who="me")[0] == 404
+    assert shop.call("GET", path, who="me")[0] == 404
 
 
 # -- read ----------------------------------------------------------------------------------------------
@@ -382,13 +383,13 @@ def test_pages_have_no_gaps_while_comments_are_added_and_deleted(shop: Shop) -> 
     made = fill(shop)
     for query in ("", "rating=3,4,5&", "language=de&"):
         right = [
-            one.id
-            for one in made
-            if (query != "language=de&" or one.language == "de")
-            and (query != "rating=3,4,5&" or one.rating > 2)
+            item.id
+            for item in made
+            if (query != "language=de&" or item.language == "de")
+            and (query != "rating=3,4,5&" or item.rating > 2)
         ]
         page = shop.get(f"{P}/comments?{query}limit=2")
-        found = [one["id"] for one in page["items"]]
+        found = [item["id"] for item in page["items"]]
         newcomer = shop.post(f"late-{len(query)}", 5, "de")
         gone = shop.post(f"gone-{len(query)}", 5, "de")
         shop.settle()
@@ -398,11 +399,11 @@ def test_pages_have_no_gaps_while_comments_are_added_and_deleted(shop: Shop) -> 
         shop.settle()
         while page["cursor"]:
             page = shop.get(f"{P}/comments?{query}limit=2&cursor={page['cursor']}")
-            found += [one["id"] for one in page["items"]]
+            found += [item["id"] for item in page["items"]]
         assert found == right
         shop.call("DELETE", f"{P}/comments/{newcomer['id']}", who="admin")
         shop.settle()
-        made = [one for one in made if one.id != last]
+        made = [item for item in made if item.id != last]
 
 
 def test_a_cursor_is_valid_only_for_its_filter_and_product(shop: Shop) -> None:
@@ -460,7 +461,9 @@ def test_leaders_are_sorted_by_count_and_then_by_name(shop: Shop) -> None:
     shop.settle()
 
     def leaders(query: str = "") -> list[tuple[str, int]]:
-        return [(one["product"], one["fiveStar"]) for one in shop.get(f"/products/leaders{query}")["items"]]
+        return [
+            (item["product"], item["fiveStar"]) for item in shop.get(f"/products/leaders{query}")["items"]
+        ]
 
     right = [("c", 3), ("a", 2), ("b", 2), ("d", 1), ("e", 1), ("leaders", 1)]
     for n in range(1, 7):
@@ -469,10 +472,10 @@ def test_leaders_are_sorted_by_count_and_then_by_name(shop: Shop) -> None:
     assert leaders("?language=en") == [("c", 2), ("a", 1), ("b", 1)]
     assert leaders("?language=de") == [(product, 1) for product in ("a", "b", "c", "d", "e", "leaders")]
     assert leaders("?language=fr") == []
-    [last] = [one for one in shop.get("/products/d/comments")["items"] if one["rating"] == 5]
+    [last] = [item for item in shop.get("/products/d/comments")["items"] if item["rating"] == 5]
     shop.call("DELETE", f"/products/d/comments/{last['id']}", who="admin")
     shop.settle()
-    assert leaders() == [one for one in right if one[0] != "d"]
+    assert leaders() == [item for item in right if item[0] != "d"]
     assert ("d", 1) not in leaders("?language=de")
     assert shop.get("/products/leaders/statistics")["total"] == 2
 
@@ -484,7 +487,7 @@ def test_leaders_need_the_stages_minimum_of_ratings(shop: Shop, monkeypatch: pyt
             shop.post(f"author-{i}", product=f"/products/{product}")
     shop.settle()
     monkeypatch.setattr(app, "stage", settings.current()._replace(leaders_min=2))
-    assert [one["product"] for one in shop.get("/products/leaders")["items"]] == ["a", "b"]
+    assert [item["product"] for item in shop.get("/products/leaders")["items"]] == ["a", "b"]
 
 
 @pytest.mark.security
@@ -502,7 +505,9 @@ def test_leaders_are_limited_to_the_products_that_the_stage_names(
     monkeypatch.setattr(app, "stage", settings.current()._replace(leaders=named.leaders))
 
     def leaders(query: str = "") -> list[tuple[str, int]]:
-        return [(one["product"], one["fiveStar"]) for one in shop.get(f"/products/leaders{query}")["items"]]
+        return [
+            (item["product"], item["fiveStar"]) for item in shop.get(f"/products/leaders{query}")["items"]
+        ]
 
     assert leaders() == [("a", 3), ("c", 1)]
     assert leaders("?limit=1") == [("a", 3)]
@@ -535,7 +540,7 @@ def test_a_product_whose_count_changes_while_leaders_are_read_is_listed_once(
 
     monkeypatch.setattr(Table, "query", query)
     found = shop.get("/products/leaders?limit=3")["items"]
-    assert [(one["product"], one["fiveStar"]) for one in found] == right
+    assert [(item["product"], item["fiveStar"]) for item in found] == right
 
 
 def test_only_admins_see_the_plan(shop: Shop) -> None:

@@ -43,8 +43,8 @@ def test_a_product_is_listed_once_from_its_first_comment_on(site: Site) -> None:
         for author in ("ann", "ben"):
             post(site, f"shoe-{number}", author)
     found = pages(site, "/products", 2)
-    assert sorted(one["product"] for one in found) == [f"shoe-{number}" for number in range(5)]
-    moments = [one["created"] for one in found]
+    assert sorted(item["product"] for item in found) == [f"shoe-{number}" for number in range(5)]
+    moments = [item["created"] for item in found]
     assert moments == sorted(moments, reverse=True)
 
 
@@ -56,16 +56,16 @@ def test_a_product_whose_entry_was_lost_in_a_crash_is_listed_by_its_next_comment
     assert pages(site, "/products", 10) == []
     monkeypatch.undo()
     post(site, "shoe", "ben")
-    assert [one["product"] for one in pages(site, "/products", 10)] == ["shoe"]
+    assert [page["product"] for page in pages(site, "/products", 10)] == ["shoe"]
 
 
 def test_all_comments_are_listed_newest_first_whatever_their_product(site: Site) -> None:
     ids = [post(site, f"shoe-{number % 3}", f"author-{number}") for number in range(9)]
     found = pages(site, "/comments", 4)
-    assert sorted(one["id"] for one in found) == sorted(ids)
-    moments = [times.parse(one["created"]) for one in found]  # as text 11Z comes after 11.036Z
+    assert sorted(item["id"] for item in found) == sorted(ids)
+    moments = [times.parse(item["created"]) for item in found]  # as text 11Z comes after 11.036Z
     assert moments == sorted(moments, reverse=True)
-    assert {one["product"] for one in found} == {"shoe-0", "shoe-1", "shoe-2"}
+    assert {item["product"] for item in found} == {"shoe-0", "shoe-1", "shoe-2"}
 
 
 def test_a_hidden_comment_stays_listed_and_a_deleted_one_does_not(site: Site) -> None:
@@ -73,15 +73,15 @@ def test_a_hidden_comment_stays_listed_and_a_deleted_one_does_not(site: Site) ->
     path = f"/products/shoe/comments/{hidden}"
     assert site.call("PATCH", path, {"hidden": True}, Authorization=site.admin())[0] == 200
     site.call("DELETE", f"/products/shoe/comments/{deleted}", Authorization=site.admin())
-    [one] = pages(site, "/comments", 10)
-    assert (one["id"], one["hidden"]) == (hidden, True)
+    [item] = pages(site, "/comments", 10)
+    assert (item["id"], item["hidden"]) == (hidden, True)
 
 
 def test_comments_of_one_millisecond_are_on_exactly_one_page(site: Site) -> None:
     now = datetime.now(UTC)
     made = [comments.build_item("shoe", ulids.new(now), f"a-{n}", WRITTEN) for n in range(30)]
     site.table.batch_put(made)
-    assert sorted(one["id"] for one in pages(site, "/comments", 7)) == sorted(map(comments.id_of, made))
+    assert sorted(page["id"] for page in pages(site, "/comments", 7)) == sorted(map(comments.id_of, made))
 
 
 def test_the_challenges_are_listed_newest_first(site: Site) -> None:
@@ -93,7 +93,7 @@ def test_the_challenges_are_listed_newest_first(site: Site) -> None:
         new_context(site.table, now + timedelta(1)), "hunt-0", ChallengeBody(title="New", paths=["a", "b"])
     )
     found = pages(site, "/challenges", 2)
-    assert [one["challenge"] for one in found] == [f"hunt-{number}" for number in (4, 3, 2, 1, 0)]
+    assert [item["challenge"] for item in found] == [f"hunt-{number}" for number in (4, 3, 2, 1, 0)]
     assert found[-1] == {"challenge": "hunt-0", "title": "New", "created": "2026-11-21T10:00:00Z"}
 
 
@@ -119,6 +119,6 @@ def test_the_leaderboards_are_listed_newest_first(site: Site) -> None:
     boards.define(new_context(site.table, now + timedelta(1)), "race-0", BoardBody(title="New"))
     boards.end_season(new_context(site.table, now + timedelta(2)), "race-0", SeasonBody(season=1))
     found = pages(site, "/leaderboards", 2)
-    assert [one["board"] for one in found] == [f"race-{number}" for number in (4, 3, 2, 1, 0)]
+    assert [item["board"] for item in found] == [f"race-{number}" for number in (4, 3, 2, 1, 0)]
     last = {"board": "race-0", "title": "New", "season": 2, "created": "2026-11-21T10:00:00Z"}
     assert found[-1] == last

@@ -55,7 +55,7 @@ def walk(shop: Shop, path: str, who: str = "") -> tuple[list[str], int, float]:
         with Meter(shop.table.client) as meter:
             page = shop.get(f"{path}{cursor}", who)
         largest, dearest = max(largest, shop.length), max(dearest, meter.read_units)
-        found += [one["id"] for one in page["items"]]
+        found += [item["id"] for item in page["items"]]
         if page["cursor"] is None:
             return found, largest, dearest
         cursor = f"&cursor={page['cursor']}"
@@ -111,7 +111,7 @@ def test_every_other_list_of_texts_has_64_kb_a_page(shop: Shop) -> None:
     ]
     shop.table.batch_put(reports)
     lists = {
-        ("/chat/reports?limit=100", "admin"): [one["sk"].replace("#", "~") for one in reports[::-1]],
+        ("/chat/reports?limit=100", "admin"): [report["sk"].replace("#", "~") for report in reports[::-1]],
         (f"{P}/comments/{id}/replies?limit=100", ""): made,
         ("/replies?limit=100", "admin"): made[::-1],
         ("/comments?limit=100", "admin"): [*others[::-1], id],
@@ -127,7 +127,7 @@ def test_every_other_list_of_texts_has_64_kb_a_page(shop: Shop) -> None:
 def test_a_page_of_short_comments_has_as_many_as_its_limit(shop: Shop) -> None:
     ids = fill(shop, ["x" * 200] * 130)
     page = shop.get(f"{P}/comments?limit=100")
-    assert [one["id"] for one in page["items"]] == ids[:29:-1]
+    assert [item["id"] for item in page["items"]] == ids[:29:-1]
     assert walk(shop, f"{P}/comments?limit=100")[0] == ids[::-1]
 
 

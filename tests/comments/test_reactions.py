@@ -46,40 +46,40 @@ def kinds(shop: Shop) -> set[str]:
 
 
 def test_a_reader_votes_once_however_often_the_request_comes(shop: Shop) -> None:
-    one = shop.post("me")
-    vote = f"{P}/comments/{one['id']}/vote"
+    comment = shop.post("me")
+    vote = f"{P}/comments/{comment['id']}/vote"
     assert shop.call("PUT", vote, who="ann") == (201, {"votes": 1})
     assert shop.call("PUT", vote, who="ann") == (200, {"votes": 1})
     assert shop.call("PUT", vote, who="bob") == (201, {"votes": 2})
-    assert counts(shop, one) == (2, 0)
+    assert counts(shop, comment) == (2, 0)
     assert shop.get(f"{P}/comments")["items"][0]["votes"] == 2
     shop.settle()
     assert shop.get(f"{P}/comments?rating=5")["items"][0]["votes"] == 2
 
 
 def test_a_withdrawn_vote_is_not_counted_and_may_be_withdrawn_again(shop: Shop) -> None:
-    one = shop.post("me")
-    vote = f"{P}/comments/{one['id']}/vote"
+    comment = shop.post("me")
+    vote = f"{P}/comments/{comment['id']}/vote"
     for who in ("ann", "bob"):
         shop.call("PUT", vote, who=who)
     for _ in range(2):
         assert shop.call("DELETE", vote, who="ann") == (204, None)
-        assert counts(shop, one) == (1, 0)
+        assert counts(shop, comment) == (1, 0)
     assert shop.call("PUT", vote, who="ann") == (201, {"votes": 2})
 
 
 def test_an_author_may_not_vote_and_nobody_without_a_token(shop: Shop) -> None:
-    one = shop.post("me")
-    vote = f"{P}/comments/{one['id']}/vote"
+    comment = shop.post("me")
+    vote = f"{P}/comments/{comment['id']}/vote"
     assert shop.call("PUT", vote, who="me")[0] == 403
     assert shop.call("PUT", vote)[0] == shop.call("DELETE", vote)[0] == 401
-    assert counts(shop, one) == (0, 0)
+    assert counts(shop, comment) == (0, 0)
 
 
 def test_a_vote_for_an_absent_or_hidden_comment_is_404(shop: Shop) -> None:
-    one = shop.post("me")
-    shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": True}, "admin")
-    for id in (one["id"], "0" * 26):
+    comment = shop.post("me")
+    shop.call("PATCH", f"{P}/comments/{comment['id']}", {"hidden": True}, "admin")
+    for id in (comment["id"], "0" * 26):
         for method in ("PUT", "DELETE"):
             assert shop.call(method, f"{P}/comments/{id}/vote", who="ann")[0] == 404
         assert shop.call("POST", f"{P}/comments/{id}/replies", {"text": ""}, "ann")[0] == 404
@@ -87,33 +87,33 @@ def test_a_vote_for_an_absent_or_hidden_comment_is_404(shop: Shop) -> None:
 
 
 def test_a_vote_whose_response_was_lost_counts_once(shop: Shop) -> None:
-    one = shop.post("me")
-    vote = f"{P}/comments/{one['id']}/vote"
+    comment = shop.post("me")
+    vote = f"{P}/comments/{comment['id']}/vote"
     with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
         assert shop.call("PUT", vote, who="ann")[0] == 201
     assert len(calls) == 2
-    assert counts(shop, one) == (1, 0)
+    assert counts(shop, comment) == (1, 0)
     for method, who, number in (("PUT", "bob", 2), ("DELETE", "ann", 1)):
         with after(shop.table, "TransactWriteItems", timed_out()):
             assert shop.call(method, vote, who=who)[0] < 300
-        assert counts(shop, one) == (number, 0)
+        assert counts(shop, comment) == (number, 0)
 
 
 def test_a_comment_that_is_hidden_while_a_reader_votes_takes_no_vote(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = shop.post("me")
+    comment = shop.post("me")
     read = shop.table.get_many
 
     def hide_after_reading(*keys: Any, **options: Any) -> Any:
         found = read(*keys, **options)
         monkeypatch.undo()
-        shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": True}, "admin")
+        shop.call("PATCH", f"{P}/comments/{comment['id']}", {"hidden": True}, "admin")
         return found
 
     monkeypatch.setattr(shop.table, "get_many", hide_after_reading)
-    assert shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")[0] == 404
-    assert counts(shop, one, "admin") == (0, 0)
+    assert shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")[0] == 404
+    assert counts(shop, comment, "admin") == (0, 0)
     assert "VOTE" not in kinds(shop)
 
 
@@ -121,57 +121,57 @@ def test_a_comment_that_is_hidden_while_a_reader_votes_takes_no_vote(
 def test_a_vote_and_a_reply_during_a_change_of_the_comment_are_not_lost(
     shop: Shop, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = shop.post("me")
+    comment = shop.post("me")
     write = comments._replace
 
     def react_before_writing(*arguments: Any) -> bool:
         monkeypatch.undo()
-        shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
-        reply(shop, one)
+        shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
+        reply(shop, comment)
         return write(*arguments)
 
     monkeypatch.setattr(comments, "_replace", react_before_writing)
     who = "admin" if "hidden" in change else "me"
-    status, changed = shop.call("PATCH", f"{P}/comments/{one['id']}", change, who)
+    status, changed = shop.call("PATCH", f"{P}/comments/{comment['id']}", change, who)
     assert (status, changed | change) == (200, changed)
-    assert counts(shop, one, "admin") == (1, 1)
+    assert counts(shop, comment, "admin") == (1, 1)
 
 
 def test_an_edit_with_if_match_is_not_refused_for_a_vote(shop: Shop) -> None:
-    one = shop.post("me")
+    comment = shop.post("me")
     etag = shop.headers["ETag"]
-    shop.call("PUT", f"{P}/comments/{one['id']}/vote", who="ann")
+    shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
     assert (
-        shop.call("PATCH", f"{P}/comments/{one['id']}", {"text": "So so."}, "me", If_Match=str(etag))[0]
+        shop.call("PATCH", f"{P}/comments/{comment['id']}", {"text": "So so."}, "me", If_Match=str(etag))[0]
         == 200
     )
-    assert counts(shop, one) == (1, 0)
+    assert counts(shop, comment) == (1, 0)
 
 
 # -- replies -------------------------------------------------------------------------------------------
 
 
 def test_a_reply_is_returned_listed_and_counted(shop: Shop) -> None:
-    one = shop.post("me", language="de")
-    made = reply(shop, one, text=" Thank you!\r\n")
+    comment = shop.post("me", language="de")
+    made = reply(shop, comment, text=" Thank you!\r\n")
     assert (made["author"], made["text"], made["language"]) == ("shop", "Thank you!", "de")
     assert (made["edited"], made["hidden"]) == (None, False)
-    assert shop.get(f"{P}/comments/{one['id']}/replies") == {"items": [made], "cursor": None}
-    assert counts(shop, one) == (0, 1)
+    assert shop.get(f"{P}/comments/{comment['id']}/replies") == {"items": [made], "cursor": None}
+    assert counts(shop, comment) == (0, 1)
     shop.settle()
     assert shop.get(f"{P}/statistics")["total"] == 1
     assert len(shop.ids()) == 1
 
 
 def test_replies_are_listed_oldest_first_and_page_by_page(shop: Shop) -> None:
-    one, other = shop.post("me"), shop.post("you")
-    assert shop.get(f"{P}/comments/{one['id']}/replies")["items"] == []
-    made = sorted(reply(shop, one, text=str(number))["id"] for number in range(5))
+    comment, other = shop.post("me"), shop.post("you")
+    assert shop.get(f"{P}/comments/{comment['id']}/replies")["items"] == []
+    made = sorted(reply(shop, comment, text=str(number))["id"] for number in range(5))
     reply(shop, other)
     found: list[str] = []
     cursor = ""
     while True:
-        page = shop.get(f"{P}/comments/{one['id']}/replies?limit=2{cursor}")
+        page = shop.get(f"{P}/comments/{comment['id']}/replies?limit=2{cursor}")
         found += [item["id"] for item in page["items"]]
         if page["cursor"] is None:
             break
@@ -181,37 +181,37 @@ def test_replies_are_listed_oldest_first_and_page_by_page(shop: Shop) -> None:
 
 
 def test_a_repeated_reply_with_its_idempotency_key_is_written_once(shop: Shop) -> None:
-    one = shop.post("me")
-    first = reply(shop, one, Idempotency_Key="k")
-    assert reply(shop, one, Idempotency_Key="k") == first
-    assert reply(shop, one, "ann", Idempotency_Key="k") != first
-    assert reply(shop, one) != first
-    assert counts(shop, one) == (0, 3)
-    path = f"{P}/comments/{one['id']}/replies"
+    comment = shop.post("me")
+    first = reply(shop, comment, Idempotency_Key="k")
+    assert reply(shop, comment, Idempotency_Key="k") == first
+    assert reply(shop, comment, "ann", Idempotency_Key="k") != first
+    assert reply(shop, comment) != first
+    assert counts(shop, comment) == (0, 3)
+    path = f"{P}/comments/{comment['id']}/replies"
     shop.call("DELETE", f"{path}/{first['id']}", who="shop")
     status, answer = shop.call("POST", path, {"text": "Thanks!"}, "shop", Idempotency_Key="k")
     assert (status, answer["code"]) == (409, "Conflict")
 
 
 def test_an_idempotency_key_may_be_used_again_after_a_day(shop: Shop) -> None:
-    one = shop.post("me")
-    first = reply(shop, one, Idempotency_Key="k")
+    comment = shop.post("me")
+    first = reply(shop, comment, Idempotency_Key="k")
     [key] = [item for item in scan(shop.table) if item["sk"].startswith("KEY#")]
     assert key["ttl"] == pytest.approx((datetime.now(UTC) + timedelta(days=1)).timestamp(), abs=60)
     shop.table.put(key | {"ttl": int(datetime.now(UTC).timestamp()) - 1})  # TTL may delete it days later
-    assert reply(shop, one, Idempotency_Key="k") != first
+    assert reply(shop, comment, Idempotency_Key="k") != first
 
 
 def test_an_author_edits_a_reply_and_others_may_not(shop: Shop) -> None:
-    one = shop.post("me")
-    path = f"{P}/comments/{one['id']}/replies/{reply(shop, one)['id']}"
+    comment = shop.post("me")
+    path = f"{P}/comments/{comment['id']}/replies/{reply(shop, comment)['id']}"
     for who, status in (("ann", 403), ("admin", 403), ("", 401)):
         assert shop.call("PATCH", path, {"text": "Thanks!"}, who)[0] == status
     status, changed = shop.call("PATCH", path, {"text": "Danke!", "language": "de"}, "shop")
     assert (status, changed["text"], changed["language"]) == (200, "Danke!", "de")
     assert changed["edited"] is not None
     assert shop.call("PATCH", path, {"text": "Danke!"}, "shop") == (200, changed)
-    assert shop.get(f"{P}/comments/{one['id']}/replies")["items"] == [changed]
+    assert shop.get(f"{P}/comments/{comment['id']}/replies")["items"] == [changed]
     for odd in ({}, {"text": "a", "hidden": True}, {"text": 5}, {"language": "en_US"}, {"rating": 5}):
         assert shop.call("PATCH", path, odd, "shop")[0] == 400
     absent = path[:-1] + ("1" if path.endswith("0") else "0")
@@ -219,62 +219,65 @@ def test_an_author_edits_a_reply_and_others_may_not(shop: Shop) -> None:
 
 
 def test_only_its_author_and_admins_see_a_hidden_reply_and_it_is_not_counted(shop: Shop) -> None:
-    one = shop.post("me")
-    made = reply(shop, one)
-    other = reply(shop, one, "ann")
-    replies_of, path = f"{P}/comments/{one['id']}/replies", f"{P}/comments/{one['id']}/replies/{made['id']}"
+    comment = shop.post("me")
+    made = reply(shop, comment)
+    other = reply(shop, comment, "ann")
+    replies_of, path = (
+        f"{P}/comments/{comment['id']}/replies",
+        f"{P}/comments/{comment['id']}/replies/{made['id']}",
+    )
     assert shop.call("PATCH", path, {"hidden": True}, "shop")[0] == 403
     for _ in range(2):
         status, hidden = shop.call("PATCH", path, {"hidden": True}, "admin")
         assert (status, hidden) == (200, made | {"hidden": True})
-        assert counts(shop, one) == (0, 1)
+        assert counts(shop, comment) == (0, 1)
     assert shop.get(replies_of)["items"] == shop.get(replies_of, "ann")["items"] == [other]
     assert hidden in shop.get(replies_of, "shop")["items"]
     assert hidden in shop.get(replies_of, "admin")["items"]
     assert shop.call("DELETE", path, who="ann")[0] == 404
     for _ in range(2):
         assert shop.call("PATCH", path, {"hidden": False}, "admin") == (200, made)
-        assert counts(shop, one) == (0, 2)
+        assert counts(shop, comment) == (0, 2)
 
 
 @pytest.mark.parametrize("who", ["shop", "admin"])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_deleted_reply_is_counted_out_once(shop: Shop, who: str, hidden: bool) -> None:
-    one = shop.post("me")
-    path = f"{P}/comments/{one['id']}/replies/{reply(shop, one)['id']}"
+    comment = shop.post("me")
+    path = f"{P}/comments/{comment['id']}/replies/{reply(shop, comment)['id']}"
     if hidden:
         shop.call("PATCH", path, {"hidden": True}, "admin")
     assert shop.call("DELETE", path, who="ann")[0] == (404 if hidden else 403)
     assert shop.call("DELETE", path, who=who) == (204, None)
     assert shop.call("DELETE", path, who=who)[0] == 404
-    assert counts(shop, one) == (0, 0)
+    assert counts(shop, comment) == (0, 0)
 
 
 def test_the_replies_of_a_hidden_comment_can_be_moderated(shop: Shop) -> None:
-    one = shop.post("me")
-    path = f"{P}/comments/{one['id']}/replies/{reply(shop, one)['id']}"
-    shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": True}, "admin")
+    comment = shop.post("me")
+    path = f"{P}/comments/{comment['id']}/replies/{reply(shop, comment)['id']}"
+    shop.call("PATCH", f"{P}/comments/{comment['id']}", {"hidden": True}, "admin")
     assert shop.call("PATCH", path, {"hidden": True}, "admin")[0] == 200
-    assert counts(shop, one, "admin") == (0, 0)
+    assert counts(shop, comment, "admin") == (0, 0)
     shop.call("PATCH", path, {"hidden": False}, "admin")
-    shop.call("PATCH", f"{P}/comments/{one['id']}", {"hidden": False}, "admin")
-    assert counts(shop, one) == (0, 1)
+    shop.call("PATCH", f"{P}/comments/{comment['id']}", {"hidden": False}, "admin")
+    assert counts(shop, comment) == (0, 1)
 
 
 def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> None:
     made = []
     for product in (P, "/products/lamp"):
-        one = shop.post("me", product=product)
+        comment = shop.post("me", product=product)
         for number in range(2):
             _, answer = shop.call(
-                "POST", f"{product}/comments/{one['id']}/replies", {"text": ""}, f"r-{number}"
+                "POST", f"{product}/comments/{comment['id']}/replies", {"text": ""}, f"r-{number}"
             )
-            more = {"product": product.rpartition("/")[2], "comment": one["id"]}
+            more = {"product": product.rpartition("/")[2], "comment": comment["id"]}
             made.append(answer | more)
     hidden = f"{P}/comments/{made[0]['comment']}/replies/{made[0]['id']}"
     shop.call("PATCH", hidden, {"hidden": True}, "admin")
     made[0]["hidden"] = True
-    made.sort(key=lambda one: str(one["id"]), reverse=True)
+    made.sort(key=lambda comment: str(comment["id"]), reverse=True)
     first = shop.get("/replies?limit=3", "admin")
     assert first["items"] == made[:3]
     rest = shop.get(f"/replies?limit=3&cursor={first['cursor']}", "admin")
@@ -287,15 +290,15 @@ def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> Non
 
 
 def test_a_deleted_comment_takes_its_replies_and_votes_with_it(shop: Shop) -> None:
-    one, other = shop.post("me"), shop.post("you")
-    for comment in (one, other):
+    first, other = shop.post("me"), shop.post("you")
+    for comment in (first, other):
         reply(shop, comment)
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ünal")
-    path = f"{P}/comments/{one['id']}"
+    path = f"{P}/comments/{first['id']}"
     assert shop.call("DELETE", path, who="me")[0] == 204
     assert shop.call("GET", f"{path}/replies")[0] == 404
     shop.settle()
-    left = [item["sk"] for item in scan(shop.table) if one["id"] in item["sk"]]
+    left = [item["sk"] for item in scan(shop.table) if first["id"] in item["sk"]]
     assert left == []
     assert counts(shop, other) == (1, 1)
 
@@ -304,11 +307,11 @@ def test_the_replies_of_a_deleted_comment_are_removed_step_by_step(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "STEP", 2)
-    one = shop.post("me")
+    comment = shop.post("me")
     for number in range(5):
-        reply(shop, one, text=str(number))
-        shop.call("PUT", f"{P}/comments/{one['id']}/vote", who=f"r-{number}")
-    shop.call("DELETE", f"{P}/comments/{one['id']}", who="admin")
+        reply(shop, comment, text=str(number))
+        shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who=f"r-{number}")
+    shop.call("DELETE", f"{P}/comments/{comment['id']}", who="admin")
     left = 10
     for _ in range(8):  # a batch of the stream has the next step of the one before
         app.apply({"Records": shop.stream.read() * 2}, None)
@@ -319,8 +322,8 @@ def test_the_replies_of_a_deleted_comment_are_removed_step_by_step(
 
 
 def test_a_comment_without_votes_and_replies_leaves_no_cleanup(shop: Shop) -> None:
-    one = shop.post("me")
-    shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
+    comment = shop.post("me")
+    shop.call("DELETE", f"{P}/comments/{comment['id']}", who="me")
     assert kinds(shop) == {"LISTED"}
 
 
@@ -348,9 +351,9 @@ def test_an_audit_finds_and_corrects_a_wrong_number_of_votes_or_replies(shop: Sh
 
 
 def test_a_repair_does_not_bring_a_deleted_comment_back(shop: Shop) -> None:
-    one = shop.post("me")
-    key = counters.counters_key("garment-767", one["id"])
-    shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
+    comment = shop.post("me")
+    key = counters.counters_key("garment-767", comment["id"])
+    shop.call("DELETE", f"{P}/comments/{comment['id']}", who="me")
     result = audit.AuditResult(drifted={(key, "votes"): (None, 1)})
     audit.repair(shop.table, result)
     assert (result.corrected, set(result.unsettled)) == (0, {(key, "votes")})
@@ -359,32 +362,32 @@ def test_a_repair_does_not_bring_a_deleted_comment_back(shop: Shop) -> None:
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["its cleanup is there", "its cleanup is lost too"])
 def test_a_repair_finishes_a_deletion_that_the_stream_has_lost(shop: Shop, is_lost: bool) -> None:
-    one, other = shop.post("me"), shop.post("you")
-    for comment in (one, other):
+    first, other = shop.post("me"), shop.post("you")
+    for comment in (first, other):
         reply(shop, comment)
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
-    shop.call("DELETE", f"{P}/comments/{one['id']}", who="me")
+    shop.call("DELETE", f"{P}/comments/{first['id']}", who="me")
     if is_lost:
-        shop.table.delete(comments.cleanup_key("garment-767", one["id"]))
+        shop.table.delete(comments.cleanup_key("garment-767", first["id"]))
     assert shop.stream.read()
-    key = counters.counters_key("garment-767", one["id"])
+    key = counters.counters_key("garment-767", first["id"])
     found = drift(shop.table, [])
     assert found[key, audit.LEFT] == (2 if is_lost else 3, 0)
     result = audit.AuditResult(drifted={at: pair for at, pair in found.items() if at[1] == audit.LEFT})
     audit.repair(shop.table, result)
     assert (result.corrected, result.unsettled) == (1, {})
-    assert [item["sk"] for item in scan(shop.table) if one["id"] in item["sk"]] == []
+    assert [item["sk"] for item in scan(shop.table) if first["id"] in item["sk"]] == []
     assert counts(shop, other) == (1, 1)
 
 
 def test_a_repair_removes_nothing_of_a_comment_that_exists(shop: Shop) -> None:
-    one = shop.post("me")
-    reply(shop, one)
-    key = counters.counters_key("garment-767", one["id"])
+    comment = shop.post("me")
+    reply(shop, comment)
+    key = counters.counters_key("garment-767", comment["id"])
     result = audit.AuditResult(drifted={(key, audit.LEFT): (1, 0)})
     audit.repair(shop.table, result)
     assert (result.corrected, set(result.unsettled)) == (0, {(key, audit.LEFT)})
-    assert counts(shop, one) == (0, 1)
+    assert counts(shop, comment) == (0, 1)
 
 
 def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:

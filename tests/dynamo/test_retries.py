@@ -284,7 +284,7 @@ def test_every_kind_of_event_has_a_bound_below_its_functions_timeout() -> None:
     config = json.loads((ROOT / ".chalice" / "config.json").read_text())
     stage = config["stages"]["dev"]
     functions, default = stage["lambda_functions"].items(), stage["lambda_timeout"]
-    limits = {name: one.get("lambda_timeout", default) for name, one in functions}
+    limits = {name: function.get("lambda_timeout", default) for name, function in functions}
     assert limits["apply"] > EVENT < limits["write_views"]
     assert set(retries.BUDGETS) <= set(vars(chalice.app)), "they are Chalice's classes"
     assert retries.BUDGETS["Request"] == retries.BUDGETS["WebsocketEvent"] == 3

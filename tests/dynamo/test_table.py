@@ -105,16 +105,16 @@ def test_only_the_statements_that_failed_are_sent_again(table: Table) -> None:
 def test_a_query_follows_dynamodbs_own_pages(table: Table) -> None:
     table.batch_put(item(n, text="x" * 300_000) for n in range(10))
     page = table.query(Range("P"), limit=8)
-    assert [one["sk"] for one in page.items] == [f"{n:04}" for n in range(8)]
+    assert [item["sk"] for item in page.items] == [f"{n:04}" for n in range(8)]
     rest = table.query(Range("P"), limit=8, start=page.next)
-    assert [one["sk"] for one in rest.items] == ["0008", "0009"]
+    assert [item["sk"] for item in rest.items] == ["0008", "0009"]
     assert rest.next is None
 
 
 def test_a_query_takes_both_bounds_and_either_direction(table: Table) -> None:
     table.batch_put(item(n) for n in range(10))
     page = table.query(Range("P", ("0003", "0005")), newest_first=True)
-    assert [one["sk"] for one in page.items] == ["0005", "0004", "0003"]
+    assert [item["sk"] for item in page.items] == ["0005", "0004", "0003"]
 
 
 def test_a_false_condition_is_a_result(table: Table) -> None:

@@ -18,6 +18,7 @@ from chalicelib.feature import select
 from chalicelib.guests import guests
 from chalicelib.guests.schemas import GuestBody
 from chalicelib.settings import Settings
+from tests.guests.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.guests.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.contexts import new_context
 from tests.support.site import Site

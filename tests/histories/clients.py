@@ -178,19 +178,21 @@ class Visitor:
     def _views(self, events: list[dict[str, Any]]) -> Request:
         sent = [
             {
-                "url": PAGES[one["page"]],
-                "time": times.to_iso(BEGIN + timedelta(seconds=one["seconds"])),
-                "clientId": f"client-{one['client']}",
+                "url": PAGES[event["page"]],
+                "time": times.to_iso(BEGIN + timedelta(seconds=event["seconds"])),
+                "clientId": f"client-{event['client']}",
                 "referrer": f"https://{self.name}.example/",  # the same view may come with another one
-                "campaign": "spring" if one["client"] else "",
+                "campaign": "spring" if event["client"] else "",
             }
-            for one in events
+            for event in events
         ]
-        keys = [(one["url"], times.to_sort_key(times.parse(one["time"])), one["clientId"]) for one in sent]
+        keys = [
+            (event["url"], times.to_sort_key(times.parse(event["time"])), event["clientId"]) for event in sent
+        ]
         self.known.views_sent |= set(keys)
 
         def done(response: Any) -> None:
-            rejected = {one.index for one in response.rejected}
+            rejected = {rejection.index for rejection in response.rejected}
             self.known.views_accepted |= {key for i, key in enumerate(keys) if i not in rejected}
 
         headers = {"user-agent": "a browser"}
@@ -529,7 +531,7 @@ class Chatter:
         if action == "message" and self.running:
             return  # concurrent messages have no order to check
         if action == "resume":
-            tokens = [one["token"] for one in self.gateway.frames[self.id] if one["type"] == "resume"]
+            tokens = [frame["token"] for frame in self.gateway.frames[self.id] if frame["type"] == "resume"]
             self._resume = tokens[-1] if tokens else ""
         pair, ref = self._pair(id), str(next(self.known.refs))
         text = f"{id} {ref} {pair or '-'}"
@@ -540,19 +542,19 @@ class Chatter:
 
     def _record(self, id: str, sent: Sent) -> None:
         if not sent.is_alone:  # nor were the others
-            for one in self.known.frames[id][-3:]:
-                one.is_alone = False
+            for recent in self.known.frames[id][-3:]:
+                recent.is_alone = False
         self.known.frames[id].append(sent)
 
     def _pair(self, id: str) -> str:
         """Return the pair that was announced last, or an empty text without one."""
-        told = [one for one in self.gateway.frames[id] if one["type"] in ("status", "system")]
+        told = [frame for frame in self.gateway.frames[id] if frame["type"] in ("status", "system")]
         return str(told[-1].get("pair", "")) if told else ""
 
     def _confirm(self) -> None:
         """Confirm new messages, if this client does."""
         frames = self.gateway.frames[self.id]
-        ids = [one["id"] for one in frames[self._confirmed :] if "id" in one]
+        ids = [frame["id"] for frame in frames[self._confirmed :] if "id" in frame]
         self._confirmed = len(frames)
         if ids and not self.running:
             body = json.dumps({"action": "received", "ids": ids})

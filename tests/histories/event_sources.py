@@ -64,14 +64,14 @@ class Stream:
 
     def _receive(self, event: dict[str, Any], _: Any) -> None:
         """Put records into their shards. Their ids and times follow from the history alone."""
-        for one in event["Records"]:
-            one["eventID"] = f"record-{len(self.records)}"
-            one["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
-            self.records.append(one)
-            pk, sk = (one["dynamodb"]["Keys"][name]["S"] for name in ("pk", "sk"))
+        for record in event["Records"]:
+            record["eventID"] = f"record-{len(self.records)}"
+            record["dynamodb"]["ApproximateCreationDateTime"] = float(int(self._world.now.timestamp()))
+            self.records.append(record)
+            pk, sk = (record["dynamodb"]["Keys"][name]["S"] for name in ("pk", "sk"))
             if (pk, sk) in self.expiring:
-                one["userIdentity"] = TTL
-            self.shards[zlib.crc32(pk.encode()) % SHARDS].log.append(one)
+                record["userIdentity"] = TTL
+            self.shards[zlib.crc32(pk.encode()) % SHARDS].log.append(record)
 
     @property
     def is_empty(self) -> bool:
@@ -172,7 +172,7 @@ class Queue:
             self.waiting.remove(message)
 
         def done(report: Any) -> None:
-            failed = {one["itemIdentifier"] for one in (report or {}).get("batchItemFailures", ())}
+            failed = {failure["itemIdentifier"] for failure in (report or {}).get("batchItemFailures", ())}
             for message in batch:
                 if message["messageId"] in failed:
                     self._retry(message)
@@ -184,7 +184,9 @@ class Queue:
             self.waiting += batch
             self._world.check_error("write_views", error)
 
-        event = {"Records": [{"messageId": one["messageId"], "body": one["body"]} for one in batch]}
+        event = {
+            "Records": [{"messageId": mapping["messageId"], "body": mapping["body"]} for mapping in batch]
+        }
         self._world.start("write_views", lambda: self._handler(event, None), done, failed)
         return True
 

@@ -93,7 +93,7 @@ class History:
         """Run the clients' actions while deliveries arrive at random."""
         rng = self.world.rng
         acts = 0.6 if self.scenario.theme.is_rush else 0.1  # the share of moments in which a client acts
-        while self.world.tasks or not all(one.is_done for one in self.clients):
+        while self.world.tasks or not all(client.is_done for client in self.clients):
             draw = rng.random()
             if draw < 0.9 - acts:
                 self.world.step()
@@ -185,7 +185,9 @@ def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
             for name, check in CHECKS.items():
                 outcome.differences += [f"{name}: {difference}"[:LENGTH] for difference in check(history)]
         except Stuck as error:
-            outcome.differences += [f"handlers: {one}"[:LENGTH] for one in (*world.unexpected[:3], error)]
+            outcome.differences += [
+                f"handlers: {unexpected}"[:LENGTH] for unexpected in (*world.unexpected[:3], error)
+            ]
         except Exception:
             outcome.differences.append(f"handlers: {traceback.format_exc()[-1500:]}")
         outcome.faults, outcome.calls = world.faults, network.calls

@@ -86,18 +86,20 @@ def views(history: History) -> Iterator[str]:
     for url, time, client in known.views_accepted:
         if (url, time[:10], client) not in visits:
             yield f"accepted and without a visitor: {(url, time, client)}"
-    yield from (f"accepted and lost: {one}" for one in known.views_accepted - {*events})
-    yield from (f"never sent: {one}" for one in {*events} - known.views_sent)
+    yield from (f"accepted and lost: {view}" for view in known.views_accepted - {*events})
+    yield from (f"never sent: {view}" for view in {*events} - known.views_sent)
     stored_visits = {(url, time[:10], client) for url, time, client in events}
-    yield from (f"never sent: the visitor {one}" for one in visits - stored_visits)
+    yield from (f"never sent: the visitor {visit}" for visit in visits - stored_visits)
     for url in {url for url, *_ in events}:
         page = items.get(Key(f"URL#{url}", "STATISTICS"), {})
         checked = [("", page, page.get("views", 0))]
-        for day in {time[:10] for of, time, _ in events if of == url}:
+        for day in {time[:10] for page, time, _ in events if page == url}:
             item = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
             checked.append((day, item, item.get("views", 0)))
         for day, item, count in checked:
-            right = [sum(of == url and at.startswith(day) for of, at, _ in some) for some in (events, visits)]
+            right = [
+                sum(page == url and at.startswith(day) for page, at, _ in views) for views in (events, visits)
+            ]
             if [count, item.get("visitors") or 0] != right:
                 yield f"{url} {day} has {item}, not {right[0]} views of {right[1]}"
 
@@ -121,7 +123,7 @@ def sites(history: History) -> Iterator[str]:
             right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
         if (url, time, client) in history.known.views_accepted:
             views.add((host, day, hour, client))
-    yield from (f"accepted and without a visitor of the site: {one}" for one in views - visits)
+    yield from (f"accepted and without a visitor of the site: {view}" for view in views - visits)
     stored = {
         (item["pk"], item["sk"], name): value
         for _, sk, item in _find(history, "SITE#", "")
@@ -157,21 +159,24 @@ def scores(history: History) -> Iterator[str]:
     for player, rest, item in _find(history, "PLAYER#", "BOARD#"):
         board, season = rest.split("#")
         stored |= {(board, player, season): item["score"]} if "score" in item else {}
-    yield from (f"accepted and lost: {one}" for one in known.scores_accepted - ids)
-    yield from (f"refused and stored: {one}" for one in known.scores_refused & ids - known.scores_accepted)
-    yield from (f"never sent: {one}" for one in ids - known.scores_sent.keys())
+    yield from (f"accepted and lost: {id}" for id in known.scores_accepted - ids)
+    yield from (f"refused and stored: {id}" for id in known.scores_refused & ids - known.scores_accepted)
+    yield from (f"never sent: {id}" for id in ids - known.scores_sent.keys())
     for board, player, season in submitted.keys() | stored.keys():
-        some, score = submitted[board, player, season], stored.get((board, player, season))
-        if player not in known.moderated_players and (not some or score != _score(board, some)):
-            yield f"{player} has {score} on {board} in season {season} of {[one['value'] for one in some]}"
+        scores, score = submitted[board, player, season], stored.get((board, player, season))
+        if player not in known.moderated_players and (not scores or score != _score(board, scores)):
+            values = [item["value"] for item in scores]
+            yield f"{player} has {score} on {board} in season {season} of {values}"
 
 
-def _score(board: str, some: list[Item]) -> Decimal:
+def _score(board: str, scores: list[Item]) -> Decimal:
     """Compute a score from its submissions, as the board's operator does."""
-    values = [Decimal(one["value"]) for one in some]
+    values = [Decimal(item["value"]) for item in scores]
     if board == "sum":
         return sum(values, Decimal())
-    return min(values) if board == "best" else max((one["time"], Decimal(one["value"])) for one in some)[1]
+    return (
+        min(values) if board == "best" else max((item["time"], Decimal(item["value"])) for item in scores)[1]
+    )
 
 
 def challenge(history: History) -> Iterator[str]:
@@ -181,12 +186,12 @@ def challenge(history: History) -> Iterator[str]:
     found = {player: item["found"] for player, _, item in _find(history, PLAYER_OF_HUNT, "PROGRESS")}
     progress = {player: count for player, count in found.items() if count}  # 0: there are wrong guesses alone
     accepted, refused = (
-        {one for one in some if one[0] not in known.moderated_players}
-        for some in (known.paths_accepted, known.paths_refused - known.paths_accepted)
+        {path for path in paths if path[0] not in known.moderated_players}
+        for paths in (known.paths_accepted, known.paths_refused - known.paths_accepted)
     )
-    yield from (f"accepted and lost: {one}" for one in accepted - stored)
-    yield from (f"past the limit and stored: {one}" for one in refused & stored)
-    yield from (f"not a path of the challenge: {one}" for one in stored if one[1] not in PATHS)
+    yield from (f"accepted and lost: {path}" for path in accepted - stored)
+    yield from (f"past the limit and stored: {path}" for path in refused & stored)
+    yield from (f"not a path of the challenge: {path}" for path in stored if path[1] not in PATHS)
     counts = Counter(player for player, _ in stored)
     if progress != counts or max(counts.values(), default=0) > LIMIT:
         yield f"progress is {progress}, and the stored paths are {counts}"
@@ -207,23 +212,28 @@ def comments(history: History) -> Iterator[str]:
             stored[product, item["author"]].append(item)
     of_authors = _find(history, "PRODUCT#", "AUTHOR#")
     authors = {(product, author): item["id"] for product, author, item in of_authors}
-    for key, some in stored.items():
-        if [comments_of.id_of(one) for one in some] != [authors.get(key)]:
-            yield f"{key} has {[one['sk'] for one in some]}, and the author's item names {authors.get(key)}"
+    for key, found in stored.items():
+        if [comments_of.id_of(item) for item in found] != [authors.get(key)]:
+            sks = [item["sk"] for item in found]
+            yield f"{key} has {sks}, and the author's item names {authors.get(key)}"
     missing = authors.keys() - stored - known.moderated_comments
     yield from (f"the author's item of {key} names a comment that is not stored" for key in missing)
     for key, expected in known.comments.items():
         names = ("rating", "language", "text")
-        found = [{name: one[name] for name in names} for one in stored.get(key, [])]
+        found = [{name: item[name] for name in names} for item in stored.get(key, [])]
         if expected is not None and found != ([expected] if expected else []):
             yield f"{key} was acknowledged as {expected}, and {found} is stored"
     items, shown = _by_key(history), [*_find(history, "PRODUCT#", comments_of.COMMENT)]
     for product in PRODUCTS:
         for language in ("", "en", "de"):
-            own = [one for of, _, one in shown if of == product and language in ("", one["language"])]
+            own = [
+                comment
+                for commented, _, comment in shown
+                if commented == product and language in ("", comment["language"])
+            ]
             statistics = items.get(comments_of.statistics_key(product, language), {})
             counts = [statistics.get(f"count_{rating}", 0) for rating in range(1, 6)]
-            right = [sum(one["rating"] == rating for one in own) for rating in range(1, 6)]
+            right = [sum(comment["rating"] == rating for comment in own) for rating in range(1, 6)]
             if counts != right or statistics.get("count_total", 0) != len(own):
                 yield f"{product} {language or 'in all'} counts {counts}, not {right}"
 
@@ -254,7 +264,7 @@ def reactions(history: History) -> Iterator[str]:
         if comments_of.is_hidden(item) != counters.get("hidden"):
             yield f"{id} is hidden, or its counters are"
         counts = (counters.get("votes", 0), counters.get("replies", 0))
-        right = (len(votes[id]), sum("hidden" not in one for one in replies[id].values()))
+        right = (len(votes[id]), sum("hidden" not in reply for reply in replies[id].values()))
         if counts != right:
             yield f"{id} counts {counts}, not {right}"
         if item["author"] in votes[id]:
@@ -265,7 +275,7 @@ def reactions(history: History) -> Iterator[str]:
     for (_, id, reply), is_there in known.replies.items():
         if id in stored and is_there not in (None, reply in replies[id]):
             yield f"the reply {reply} to {id} was acknowledged as {is_there}"
-    texts = Counter(one["text"] for some in replies.values() for one in some.values())
+    texts = Counter(reply["text"] for written in replies.values() for reply in written.values())
     yield from (f"twice: {text}" for text in known.texts_with_key if texts[text] > 1)
 
 
@@ -280,8 +290,8 @@ def quarantined(history: History) -> Iterator[str]:
             if PLANTED in body.get(side, {}):
                 expected.add(quarantine.item_key(tag, second, sign))
     found = {key: item for key, item in items.items() if key.pk.startswith("QUARANTINE#")}
-    yield from (f"not in quarantine: {one}" for one in expected - found.keys())
-    yield from (f"in quarantine, and not planted: {one}" for one in found.keys() - expected)
+    yield from (f"not in quarantine: {key}" for key in expected - found.keys())
+    yield from (f"in quarantine, and not planted: {key}" for key in found.keys() - expected)
     for item in found.values():
         if PLANTED not in unpack(quarantine.read_image(item)):
             yield f"an image that was not planted: {item}"
@@ -310,8 +320,8 @@ def ranks(history: History) -> Iterator[str]:
             player: 1 + sum(sign * other > sign * score for other in scores.values())
             for player, score in scores.items()
         }
-        if {one.player: one.rank for one in entries} != ranked or len(entries) != len(ranked):
-            yield f"{name} lists {[(one.rank, one.player) for one in entries]}, not {ranked}"
+        if {entry.player: entry.rank for entry in entries} != ranked or len(entries) != len(ranked):
+            yield f"{name} lists {[(entry.rank, entry.player) for entry in entries]}, not {ranked}"
         for player, rank in ranked.items():
             found = call("get_player", path={"board": name, "player": player}, query={})()
             right = (rank, len(scores), scores[player])
@@ -339,23 +349,23 @@ Rows = list[tuple[Any, ...]]
 def _listed(operation: str, *names: str, **query: str) -> Rows:
     """Return these attributes of the items that a call returns, without those of the odd product."""
     rows = call(operation, query={"limit": 100, **query})().items
-    return [row for row in (tuple(getattr(one, name) for name in names) for one in rows) if ODD not in row]
+    return [row for row in (tuple(getattr(row, name) for name in names) for row in rows) if ODD not in row]
 
 
 def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
     """Return what calls return of each site, beside what is stored."""
     days: dict[str, Rows] = defaultdict(list)  # of a page, a site, a referrer or a campaign
-    for of, day, item in _find(history, "", "DAY#"):
+    for owner, day, item in _find(history, "", "DAY#"):
         row = (f"{day}T00:00:00Z", int(item.get("views", 0)), int(item.get("visitors", 0)))
-        days[of] += [row] * any(row[1:])  # a day whose events were all removed is in no list
+        days[owner] += [row] * any(row[1:])  # a day whose events were all removed is in no list
     pages = {url: int(item.get("views", 0)) for url, _, item in _find(history, "URL#", "STATISTICS")}
     sites = {host: views for host, views in _totals(history).items() if views}
     period = {"from_": times.to_iso(BEGIN - 3 * times.DAY), "to": times.to_iso(history.world.clock())}
     found = {"the list of sites": (_listed("get_sites", "site", "views"), list(sites.items()))}
 
-    def of_period(prefix: str) -> dict[str, int]:
-        matching = {of: rows for of, rows in days.items() if of.startswith(prefix)}
-        return {of.removeprefix(prefix): sum(row[1] for row in rows) for of, rows in matching.items()}
+    def count_period(prefix: str) -> dict[str, int]:
+        matching = {owner: rows for owner, rows in days.items() if owner.startswith(prefix)}
+        return {owner.removeprefix(prefix): sum(row[1] for row in rows) for owner, rows in matching.items()}
 
     def counted(views: dict[str, int]) -> Rows:
         return [(name, count) for name, count in views.items() if count]
@@ -365,7 +375,9 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
 
     for host in sites:
         series = call("get_views_site", query={"site": host, **period})()
-        shown = [(one.time, one.views, one.visitors) for one in series.items if one.views or one.visitors]
+        shown = [
+            (item.time, item.views, item.visitors) for item in series.items if item.views or item.visitors
+        ]
         found[f"the series of {host}"] = shown, days[f"SITE#{host}"]
         sums = tuple(sum(row[column] for row in days[f"SITE#{host}"]) for column in (1, 2))
         found[f"the totals of {host}"] = [(series.views, series.visitors)], [sums]
@@ -373,9 +385,9 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
         found[f"the pages of {host}"] = rows, own(pages, host)
         for kind in ("referrer", "campaign"):
             rows = _listed(f"get_views_{kind}s", kind, "views", site=host, **period)
-            found[f"the {kind}s of {host}"] = rows, counted(of_period(f"SITE#{host}#{kind.upper()}#"))
+            found[f"the {kind}s of {host}"] = rows, counted(count_period(f"SITE#{host}#{kind.upper()}#"))
         rows = _listed("get_views_top", "url", "views", site=host, **period)
-        found[f"the pages of a period of {host}"] = rows, own(of_period("URL#"), host)
+        found[f"the pages of a period of {host}"] = rows, own(count_period("URL#"), host)
     return found
 
 
@@ -395,31 +407,33 @@ def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
     }
 
 
-def _tree(history: History, of: Ranking, merits: dict[str, int]) -> Iterator[str]:
+def _tree(history: History, tested: Ranking, merits: dict[str, int]) -> Iterator[str]:
     """Check a tree, that the index and the depths follow the scores, and that no bucket is crowded."""
-    nodes = ranking.collect_nodes(of, history.items)
+    nodes = ranking.collect_nodes(tested, history.items)
     try:
         tree.check(nodes)
     except AssertionError as error:
-        yield f"{of.name}: {error}"
-    all_ranked = (scores_of.rank(one) or challenge_progress.rank(one) for _, _, one in _find(history, "", ""))
-    found = [ranked for ranked in all_ranked if ranked and ranked.ranking.name == of.name]
+        yield f"{tested.name}: {error}"
+    all_ranked = (
+        scores_of.rank(item) or challenge_progress.rank(item) for _, _, item in _find(history, "", "")
+    )
+    found = [ranked for ranked in all_ranked if ranked and ranked.ranking.name == tested.name]
     numbers = {ranked.player: ranked.number for ranked in found}
-    if numbers != {player: of.number(merit, player) for player, merit in merits.items()}:
-        yield f"{of.name} lists {numbers}, not {merits}"
+    if numbers != {player: tested.number(merit, player) for player, merit in merits.items()}:
+        yield f"{tested.name} lists {numbers}, not {merits}"
     for ranked in found:
         depth = tree.usable_depth(ranked.path, ranked.depth, nodes)
         bucket = tree.bucket(ranked.path, depth)
-        inside = sum(one.number > ranked.number and one.path.startswith(bucket) for one in found)
+        inside = sum(other.number > ranked.number and other.path.startswith(bucket) for other in found)
         place, right = tree.count_better(ranked.path, depth, nodes) + inside, sorted(numbers.values())[::-1]
         if right[place : place + 1] != [ranked.number]:
-            yield f"{of.name}: the tree has {ranked.player} at place {place + 1}"
+            yield f"{tested.name}: the tree has {ranked.player} at place {place + 1}"
         if depth != ranked.depth:
-            yield f"{of.name}: {bucket!r} is deepened, and its node is not full"
+            yield f"{tested.name}: {bucket!r} is deepened, and its node is not full"
         if tree.is_crowded(ranked.path, ranked.depth, nodes):
-            yield f"{of.name}: the depth of {ranked.player} does not follow: {ranked.bucket!r} is crowded"
+            yield f"{tested.name}: the depth of {ranked.player} does not follow: {ranked.bucket!r} is crowded"
     for key, item in _by_key(history).items():
-        if key.sk.endswith(of.name.partition("#")[2]) and "before" in item:
+        if key.sk.endswith(tested.name.partition("#")[2]) and "before" in item:
             yield f"{key} still has earlier positions"
 
 
@@ -496,7 +510,7 @@ def _comments(changes: list[Change]) -> Iterator[str]:
     stored: set[tuple[str, str]] = set()
     other = {comments_of.COMMENT: comments_of.HIDDEN, comments_of.HIDDEN: comments_of.COMMENT}
     for pk, sk, old, new in changes:
-        prefix = next((one for one in other if sk.startswith(one)), None)
+        prefix = next((begin for begin in other if sk.startswith(begin)), None)
         if not pk.startswith("PRODUCT#") or prefix is None or pk == f"PRODUCT#{ODD}":
             continue
         names = {*(old or ()), *(new or ())}
@@ -546,12 +560,12 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
         before[id] = state
     for state_id, pair in members.items():
         assert len(pair) == 2, f"{state_id} has {sorted(pair)}"
-        (one, first), (other, second) = pair.items()
-        assert first["who"] != second["who"], f"{one} and {other} are one visitor"
+        (id, first), (other, second) = pair.items()
+        assert first["who"] != second["who"], f"{id} and {other} are one visitor"
         assert "subject" not in first or first["subject"] != second.get("subject"), (
-            f"{one} is {other}'s person"
+            f"{id} is {other}'s person"
         )
-        assert (f"CONN#{first['partner']['id']}", f"CONN#{second['partner']['id']}") == (other, one)
+        assert (f"CONN#{first['partner']['id']}", f"CONN#{second['partner']['id']}") == (other, id)
     return {state_id: sorted(id.removeprefix("CONN#") for id in pair) for state_id, pair in members.items()}
 
 
@@ -635,7 +649,7 @@ def _at_rest(id: str, item: Item, stored: dict[str, Item], history: History) -> 
 
 def _waits_alone(id: str, item: Item, history: History) -> Iterator[str]:
     """Check that no suitable partner of a waiting connection waits too."""
-    states = {other: one for other, _, one in _find(history, "CONN#", "STATE")}
+    states = {other: state for other, _, state in _find(history, "CONN#", "STATE")}
     for entry in waiting_pool.find_candidates(
         new_context(history.table, history.world.clock(), history.settings), item
     ):
@@ -668,18 +682,20 @@ def _acknowledged(history: History, stored: Mapping[str, Item], states: Iterable
     """Check what an `ack` means: a report is kept, a message has come, and a visitor that left is idle."""
     reasons = {image["reason"] for image in _images(history) if image["pk"] == "REPORTS"}
     unconfirmed = {state.get("pair") for state in states if "receipts" not in state}  # pairs
-    received = {one["text"] for frames in history.gateway.frames.values() for one in frames if "text" in one}
+    received = {
+        frame["text"] for frames in history.gateway.frames.values() for frame in frames if "text" in frame
+    }
     for id, frames in history.known.frames.items():
         heard = history.gateway.frames[id]
-        acks = {one["ref"]: place for place, one in enumerate(heard) if one["type"] == "ack"}
-        for sent in (one for one in frames if one.ref in acks):
+        acks = {frame["ref"]: place for place, frame in enumerate(heard) if frame["type"] == "ack"}
+        for sent in (frame for frame in frames if frame.ref in acks):
             if sent.action == "report" and sent.text not in reasons:
                 yield f"{id} got an ack for a report that is not kept"
             if sent.action == "message" and sent.pair not in ("", *unconfirmed) and sent.text not in received:
                 yield f"{id} got an ack for a message that nobody has received"
-        changes = [one for one in frames if one.action in ("next", "find", "report", "leave")]
+        changes = [frame for frame in frames if frame.action in ("next", "find", "report", "leave")]
         if changes and changes[-1].action == "leave" and changes[-1].ref in acks and changes[-1].is_alone:
-            notices = [one["code"] for one in heard[acks[changes[-1].ref] :] if one["type"] == "system"]
+            notices = [frame["code"] for frame in heard[acks[changes[-1].ref] :] if frame["type"] == "system"]
             state = stored.get(id, {"state": "gone"})["state"]
             if state not in ("idle", "gone") or notices[-1:] == [CONNECTED]:
                 yield f"{id} is {state} after an acknowledged leave, and was told {notices}"
@@ -751,8 +767,8 @@ def permissions(history: History) -> Iterator[str]:
 
 
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
-    one.__name__: one
-    for one in (
+    invariant.__name__: invariant
+    for invariant in (
         *(handlers, views, sites, scores, ranks, challenge, comments, reactions, lists),
         *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )

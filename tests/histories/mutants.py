@@ -87,7 +87,7 @@ class Mutant:
 def _writes(operation: str, body: Body) -> Iterator[tuple[str, Body]]:
     """Yield the verb and the action of each single write of a request."""
     if operation == "TransactWriteItems":
-        yield from (one for entry in body["TransactItems"] for one in entry.items())
+        yield from (value for entry in body["TransactItems"] for value in entry.items())
     elif operation in ("PutItem", "UpdateItem", "DeleteItem"):
         yield operation.removesuffix("Item"), body
 
@@ -103,12 +103,14 @@ def unconditional(name: str, pk: str, sk: str, verb: str, attribute: str = "") -
     """Return a mutant that makes the condition of matching writes, to an attribute, always true."""
 
     def change(operation: str, body: Body) -> bool:
-        writes = [one for found, one in _writes(operation, body) if found == verb and _has_key(one, pk, sk)]
+        writes = [
+            write for found, write in _writes(operation, body) if found == verb and _has_key(write, pk, sk)
+        ]
         conditional = [
-            one
-            for one in writes
-            if "ConditionExpression" in one
-            and (not attribute or attribute in one.get("ExpressionAttributeNames", {}).values())
+            write
+            for write in writes
+            if "ConditionExpression" in write
+            and (not attribute or attribute in write.get("ExpressionAttributeNames", {}).values())
         ]
         for action in conditional:
             action["ConditionExpression"] = f"({action['ConditionExpression']}) OR {ALWAYS}"
@@ -122,7 +124,7 @@ def without(name: str, pk: str, sk: str, verb: str) -> Mutant:
 
     def change(operation: str, body: Body) -> bool:
         entries = body["TransactItems"] if operation == "TransactWriteItems" else ()
-        matching = [one for one in entries if verb in one and _has_key(one[verb], pk, sk)]
+        matching = [entry for entry in entries if verb in entry and _has_key(entry[verb], pk, sk)]
         for entry in matching:
             action = entry.pop(verb)
             key = action.get("Key") or {name: action["Item"][name] for name in ("pk", "sk")}
@@ -137,11 +139,11 @@ def split(name: str, pk: str, sk: str = "", *, is_first: bool = True) -> Mutant:
     """Return a mutant that writes the matching actions of a transaction in one of their own."""
 
     def transact(function: Wrapper, table: Table, actions: Sequence[Any]) -> tuple[int, ...]:
-        matching = [i for i, one in enumerate(actions) if _has_key(next(iter(one.values())), pk, sk)]
+        matching = [i for i, action in enumerate(actions) if _has_key(next(iter(action.values())), pk, sk)]
         others = [i for i in range(len(actions)) if i not in matching]
-        for some in (matching, others) if is_first else (others, matching):
-            if some and (refused := function(table, [actions[i] for i in some])):
-                return tuple(some[i] for i in refused)
+        for group in (matching, others) if is_first else (others, matching):
+            if group and (refused := function(table, [actions[i] for i in group])):
+                return tuple(group[i] for i in refused)
         return ()
 
     return Mutant(name, Table, "transact", transact)
@@ -164,9 +166,9 @@ def _empty_pool(operation: str, request: Body, reply: Body) -> bool:
 def _without_votes(operation: str, request: Body, reply: Body) -> bool:
     """Hide the votes that a batch has read."""
     batches = reply.get("Responses", {}) if operation == "BatchGetItem" else {}
-    votes = [one for items in batches.values() for one in items if one["sk"]["S"].startswith("VOTE#")]
+    votes = [item for items in batches.values() for item in items if item["sk"]["S"].startswith("VOTE#")]
     for name, items in batches.items():
-        batches[name] = [one for one in items if one not in votes]
+        batches[name] = [item for item in items if item not in votes]
     return bool(votes)
 
 
@@ -174,7 +176,9 @@ def _without_votes(operation: str, request: Body, reply: Body) -> bool:
 
 
 def _hide_expiry(function: Wrapper, event: Body, context: Any) -> Any:
-    records = [{n: value for n, value in one.items() if n != "userIdentity"} for one in event["Records"]]
+    records = [
+        {n: value for n, value in record.items() if n != "userIdentity"} for record in event["Records"]
+    ]
     return function({"Records": records}, context)
 
 
@@ -212,14 +216,16 @@ def _nothing(function: Wrapper, *arguments: Any, **named: Any) -> Any:
 def _block_nobody(operation: str, body: Body) -> bool:
     """Remove the visitors that a connection blocks from its updates."""
     blocking = [
-        one for _, one in _writes(operation, body) if ":blocks" in one.get("ExpressionAttributeValues", {})
+        write
+        for _, write in _writes(operation, body)
+        if ":blocks" in write.get("ExpressionAttributeValues", {})
     ]
-    for one in blocking:
-        one["UpdateExpression"] = one["UpdateExpression"].replace("ADD blocked :blocks", "")
-        if one["UpdateExpression"].strip():
-            del one["ExpressionAttributeValues"][":blocks"]
+    for write in blocking:
+        write["UpdateExpression"] = write["UpdateExpression"].replace("ADD blocked :blocks", "")
+        if write["UpdateExpression"].strip():
+            del write["ExpressionAttributeValues"][":blocks"]
         else:
-            one["UpdateExpression"] = "SET unblocked = :blocks"
+            write["UpdateExpression"] = "SET unblocked = :blocks"
     return bool(blocking)
 
 
@@ -321,7 +327,7 @@ FAULTS = {
     ),
 }
 """The planted faults by the theme of the histories that can show them."""
-MUTANTS = {one.name: replace(one, theme=theme) for theme, faults in FAULTS.items() for one in faults}
+MUTANTS = {fault.name: replace(fault, theme=theme) for theme, faults in FAULTS.items() for fault in faults}
 LONGEST = 100  # histories
 
 

@@ -167,7 +167,7 @@ class Network:
         hit, code = rng.randrange(count), rng.choice(TRANSIENT)
         self.world.fault("TransactionConflict" if code == "TransactionConflict" else "transaction throttled")
         codes = [code if i == hit or rng.random() < 0.2 else "None" for i in range(count)]
-        reasons = [{"Code": one} for one in codes]
+        reasons = [{"Code": code} for code in codes]
         return _refusal(request, "TransactionCanceledException", CancellationReasons=reasons)
 
     def _add_conflict(self, response: AWSResponse) -> AWSResponse:
@@ -193,8 +193,8 @@ class Network:
         left = "UnprocessedKeys" if is_get else "UnprocessedItems"
         self.world.fault("a batch done in part")
 
-        def part(some: list[Any]) -> Any:
-            return {table: batch | {"Keys": some} if is_get else some}
+        def part(keys: list[Any]) -> Any:
+            return {table: batch | {"Keys": keys} if is_get else keys}
 
         if not done:
             empty: Body = {"Responses": {table: []}} if is_get else {}

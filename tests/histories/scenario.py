@@ -96,7 +96,9 @@ class Scenario(NamedTuple):
 def scenario(seed: int) -> Scenario:
     """Return the scenario of a history. In half of those with scores the admin imports others beside them."""
     plan, rng = _plan(seed), random.Random(f"import {seed}")
-    boards = [one.arguments["board"] for actions in plan.visitors for one in actions if one.kind == "score"]
+    boards = [
+        action.arguments["board"] for actions in plan.visitors for action in actions if action.kind == "score"
+    ]
     if not boards or rng.random() < 0.5:
         return plan
     values = [rng.choice((1, 3, 5, 20, 99)) for _ in range(rng.randint(2, 5))]
@@ -128,7 +130,7 @@ def _themed(rng: random.Random, theme: Theme) -> Scenario:
     if theme.requests:
         for visitor in range(VISITORS):
             actions = [_request(rng, theme.requests, visitor, n) for n in range(rng.randint(5, CROWD))]
-            visitors.append([_in_one_place(rng, one, board, n) for n, one in enumerate(actions)])
+            visitors.append([_in_one_place(rng, action, board, n) for n, action in enumerate(actions)])
     if theme.admin_tasks:
         tasks = [_admin_task(rng, theme.admin_tasks, number) for number in range(rng.randint(3, CROWD))]
         admin = [_in_one_place(rng, task, board) for task in tasks]

@@ -44,8 +44,8 @@ def test_a_seed_is_the_same_history_each_time(engine: Engine) -> None:
 @pytest.mark.long
 def test_hundreds_of_histories_end_without_a_difference_and_have_every_kind_of_fault() -> None:
     outcomes = list(workers.run_all(range(1, 301), 2))
-    assert {one.seed: one.differences for one in outcomes if one.differences} == {}
-    assert missing(sum((one.faults for one in outcomes), start=Counter())) == set()
+    assert {outcome.seed: outcome.differences for outcome in outcomes if outcome.differences} == {}
+    assert missing(sum((outcome.faults for outcome in outcomes), start=Counter())) == set()
 
 
 def test_the_command_names_the_seed_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:

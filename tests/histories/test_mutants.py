@@ -34,7 +34,7 @@ def test_a_mutant_that_takes_no_effect_fails_loudly(engine: Engine) -> None:
 
 def test_a_mutant_changes_the_requests_of_handlers_and_is_gone_afterwards(engine: Engine) -> None:
     mutant = MUTANTS["a stranger may change scores"]
-    [outcome, after] = (run(engine, 1, planted=one) for one in (mutant, None))
+    [outcome, after] = (run(engine, 1, planted=planted) for planted in (mutant, None))
     assert outcome.differences
     assert after.differences == []
 

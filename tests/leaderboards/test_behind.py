@@ -172,7 +172,7 @@ class Game:
                 self.check_standing(self._call("GET", f"/players/{player}{query}"), len(self.pending()))
 
     def check_standing(self, found: Any, slack: int) -> None:
-        self.slack, self.ordered = slack, sorted(self.sign * one for one in self.scores.values())
+        self.slack, self.ordered = slack, sorted(self.sign * score for score in self.scores.values())
         assert 1 <= found["rank"] <= found["of"]
         assert 0 < found["percentile"] <= 100
         assert (found["toNext"] or 1) > 0
@@ -182,14 +182,14 @@ class Game:
     def check_lists(self) -> None:
         """Check everything else that has a rank or counts players."""
         whole = self._call("GET", "/entries?limit=100")["items"]
-        assert {one["player"]: one["score"] for one in whole} == self.scores
-        assert [one["rank"] for one in whole] == [1 + self.ordered.index(score) for score in self.ordered]
+        assert {entry["player"]: entry["score"] for entry in whole} == self.scores
+        assert [entry["rank"] for entry in whole] == [1 + self.ordered.index(score) for score in self.ordered]
         live = queries.live(new_context(self.site.table), self.board)
         assert live.players >= len(live.items) == len(whole)
         assert 0 <= self._call("GET", "")["players"] <= len(whole) + self.slack
-        for place, one in enumerate(whole, 1):
-            around = self._call("GET", f"/entries?limit=3&around={one['player']}")["items"]
-            assert one["player"] in {other["player"] for other in around}
+        for place, entry in enumerate(whole, 1):
+            around = self._call("GET", f"/entries?limit=3&around={entry['player']}")["items"]
+            assert entry["player"] in {other["player"] for other in around}
             self.check_ranks(around)
             self.check_ranks(self._call("GET", f"/entries?limit=2&place={place + 1}")["items"])
         cursor, paged = "", list[Any]()
@@ -197,19 +197,19 @@ class Game:
             page = self._call("GET", f"/entries?limit=2{cursor and '&cursor='}{cursor}")
             cursor, paged = page["cursor"], [*paged, *page["items"]]
             self.check_ranks(page["items"])
-        assert [one["player"] for one in paged] == [one["player"] for one in whole]
+        assert [entry["player"] for entry in paged] == [entry["player"] for entry in whole]
         ranges = self._call("GET", "/distribution")["items"]
-        assert len({one["to"] - one["from"] for one in ranges}) == min(1, len(whole))
-        assert all(one["players"] >= 0 for one in ranges)
-        assert abs(sum(one["players"] for one in ranges) - len(whole)) <= self.slack
+        assert len({span["to"] - span["from"] for span in ranges}) == min(1, len(whole))
+        assert all(span["players"] >= 0 for span in ranges)
+        assert abs(sum(span["players"] for span in ranges) - len(whole)) <= self.slack
 
     def check_ranks(self, page: list[Any]) -> None:
-        ranks = [one["rank"] for one in page]
+        ranks = [entry["rank"] for entry in page]
         assert ranks == sorted(ranks)
-        for one in page:
-            assert one["rank"] >= 1
-            assert one["score"] == self.scores[one["player"]]
-            assert abs(one["rank"] - 1 - self.ordered.index(self.sign * one["score"])) <= self.slack
+        for entry in page:
+            assert entry["rank"] >= 1
+            assert entry["score"] == self.scores[entry["player"]]
+            assert abs(entry["rank"] - 1 - self.ordered.index(self.sign * entry["score"])) <= self.slack
 
 
 def play(site: Site, operator: str, order: str, steps: list[Step]) -> None:

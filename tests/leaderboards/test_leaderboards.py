@@ -12,6 +12,7 @@ from chalicelib import times
 from chalicelib.dynamo.table import Table
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
+from tests.leaderboards.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.leaderboards.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
@@ -468,7 +469,11 @@ def test_a_list_reads_names_where_a_player_has_one(site: Site) -> None:
     assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
     with Meter(site.table.client) as meter:
         found = site.get("/leaderboards/points/entries")["items"]
-    assert [(one["player"], one["name"]) for one in found] == [("a", None), ("b", None), (ann["sub"], "Ann")]
+    assert [(entry["player"], entry["name"]) for entry in found] == [
+        ("a", None),
+        ("b", None),
+        (ann["sub"], "Ann"),
+    ]
     assert meter.read_units == 0.5 + 0.5 + 3 * 0.5
 
 
@@ -488,4 +493,4 @@ def test_a_definition_that_is_put_beside_the_first_name_keeps_it(site: Site) -> 
     definition = {**POINTS, "title": "Other"}
     assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
     assert submitted
-    assert [one["name"] for one in site.get("/leaderboards/points/entries")["items"]] == ["Ann"]
+    assert [item["name"] for item in site.get("/leaderboards/points/entries")["items"]] == ["Ann"]

@@ -240,7 +240,7 @@ class Crowd(Board):
 
     def largest_bucket(self) -> int:
         """Return the number of players in the largest bucket that could be divided."""
-        found = Counter(one.bucket for item in scan(self.table) if (one := scores.rank(item)))
+        found = Counter(entry.bucket for item in scan(self.table) if (entry := scores.rank(item)))
         return max(found.values(), default=0)
 
 
@@ -402,7 +402,7 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
     prefixes = sorted(nodes)
     for filling in ([], prefixes[1::3], prefixes[1:]):
         for prefix in filling:
-            key, above = (ranking.node_key(of, one) for one in (prefix, prefix[:-2]))
+            key, above = (ranking.node_key(of, begin) for begin in (prefix, prefix[:-2]))
             given: Any = {"names": {"#counter": max(nodes[prefix].counters)}, "values": {":few": 1}}
             crowd.table.update(key, "SET #counter = :few", **given)
             given = {"names": {"#full": "full"}, "values": {":digits": {prefix[-2:]}}}
@@ -415,7 +415,7 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
             for depth in rng.sample([0, 1, rng.randint(2, 12)], 2):
                 below = (-numbers[i] if is_tied else numbers[i], depth)
                 page = positions.list_ranked(crowd.table, of, 4, positions.Start(below))
-                found = [(one.rank, one.entry.player) for one in page.items]
+                found = [(item.rank, item.entry.player) for item in page.items]
                 assert found == [entry[:2] for entry in whole[i + 1 : i + 5]], (i, below)
     crowd.table.batch_put(items)
 
@@ -516,7 +516,7 @@ def test_many_concurrent_rank_reads_of_a_sharded_board_do_not_deadlock(
     board.deliver()
     with ThreadPoolExecutor(3 * THREADS) as pool:
         futures = [pool.submit(board.standing, f"p{i % 4}") for i in range(6 * THREADS)]
-        assert [one.result(60).rank for one in futures] == [4 - i % 4 for i in range(6 * THREADS)]
+        assert [future.result(60).rank for future in futures] == [4 - i % 4 for i in range(6 * THREADS)]
 
 
 # -- cost of changes -----------------------------------------------------------------------------------

@@ -484,7 +484,10 @@ def test_a_page_of_another_origin_cannot_reach_an_engine(browser: Browser) -> No
         create_table(dynamodb, "dev")
         page = browser.new_page()
         statuses: list[int] = []
-        page.on("response", lambda one: statuses.append(one.status) if engine.endpoint in one.url else None)
+        page.on(
+            "response",
+            lambda response: statuses.append(response.status) if engine.endpoint in response.url else None,
+        )
         page.goto(elsewhere.publish("/evil", "<p>hello</p>"))
         seen = page.evaluate(ATTACK, engine.endpoint)
         page.close()

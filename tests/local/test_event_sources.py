@@ -86,7 +86,7 @@ class Taker:
         self.batches: list[str] = []
 
     def __call__(self, event: Event, context: Any) -> None:
-        self.batches.append("".join(one["dynamodb"]["Keys"]["pk"]["S"] for one in event["Records"]))
+        self.batches.append("".join(record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]))
         if self.failures:
             self.failures -= 1
             raise RuntimeError("not now")

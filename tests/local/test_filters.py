@@ -54,7 +54,7 @@ def images(engine: Engine) -> list[Images]:
             arn = site.table.client.describe_table(TableName=site.table.name)["Table"]["LatestStreamArn"]
             streams.append(Reader(engine.client("dynamodbstreams"), arn))
         invocation.run()
-        for body in (one["dynamodb"] for one in streams[0].read_all()):
+        for body in (change["dynamodb"] for change in streams[0].read_all()):
             old, new = (unpack(body[name]) if name in body else None for name in ("OldImage", "NewImage"))
             found.append((old, new))
 
@@ -63,7 +63,7 @@ def images(engine: Engine) -> list[Images]:
     keys = {(item["pk"], item["sk"]) for pair in found for item in pair if item}
     for kind in documented_kinds():
         if not any(all(map(_is_of, kind, key)) for key in keys):
-            pk, sk = (re.sub("<.+?>", "a", one) for one in kind)
+            pk, sk = (re.sub("<.+?>", "a", name) for name in kind)
             found.append((None, {"pk": pk, "sk": sk}))
     return found
 
@@ -140,7 +140,7 @@ def alternatives() -> list[tuple[str, Any]]:
     found = [
         (name, pattern["dynamodb"]["Keys"]["sk"]["S"]) for name in FUNCTIONS for pattern in patterns(name)
     ]
-    return [(name, one) for name, several in found for one in several]
+    return [(name, pattern) for name, several in found for pattern in several]
 
 
 @pytest.mark.parametrize(("function", "alternative"), alternatives(), ids=str)
@@ -148,8 +148,8 @@ def test_every_alternative_of_a_filter_is_needed_and_is_among_the_records(
     consumer: Consumer, images: list[Images], function: str, alternative: Any
 ) -> None:
     records = [record(*pair) for pair in images]
-    named = [one for one in records if matches(one["dynamodb"]["Keys"]["sk"]["S"], [alternative])]
-    assert any(consumer.acts(one, function) for one in named)
+    named = [record for record in records if matches(record["dynamodb"]["Keys"]["sk"]["S"], [alternative])]
+    assert any(consumer.acts(record, function) for record in named)
 
 
 def test_a_batch_without_a_matching_record_does_not_call_the_handler() -> None:
@@ -166,7 +166,7 @@ def test_an_unknown_operator_is_an_error() -> None:
         matches({"a": "b"}, {"a": [{"anything-but": ["c"]}]})
     assert not matches({}, {"a": ["b"]})
     assert not matches({"a": 1}, {"a": [{"prefix": "1"}]})
-    assert [matches(one, {"a": [{"exists": True}]}) for one in ({"a": 0}, {"b": 1}, {})] == [
+    assert [matches(item, {"a": [{"exists": True}]}) for item in ({"a": 0}, {"b": 1}, {})] == [
         True,
         False,
         False,

@@ -156,30 +156,30 @@ def test_runs_that_start_at_once_do_not_share_an_engine(tmp_path: Path) -> None:
     """No engine port is named, so each run would like the same one."""
     with contextlib.ExitStack() as running:
         runs = [Run(tmp_path / str(i), "--no-reload", names_engine=False) for i in range(3)]
-        for one in runs:
-            running.callback(one.__exit__)
-        for i, one in enumerate(runs):
-            one.wait_for("ready")
-            one.post(*(view(f"{i}-{j}") for j in range(i + 1)))
-        for i, one in enumerate(runs):
-            one.wait_for_views(i + 1)
-        engines = {line for one in runs for line in one.lines if line.startswith("engine")}
+        for run in runs:
+            running.callback(run.__exit__)
+        for i, run in enumerate(runs):
+            run.wait_for("ready")
+            run.post(*(view(f"{i}-{j}") for j in range(i + 1)))
+        for i, run in enumerate(runs):
+            run.wait_for_views(i + 1)
+        engines = {line for run in runs for line in run.lines if line.startswith("engine")}
         assert len(engines) == 3
 
 
 def test_a_start_that_fails_prints_the_reason_in_one_line(run: Run, tmp_path: Path) -> None:
-    one, two = map(str, free_ports(2))
-    ports = ["--port", one, "--socket-port", two]
+    first, two = map(str, free_ports(2))
+    ports = ["--port", first, "--socket-port", two]
     data = ["--data", str(tmp_path / "data")]
     busy = f": port {run.port} cannot be used (Address already in use). These are free: --port "
     assert "--port" + busy in refusal("--port", str(run.port), "--socket-port", two, *data)
-    assert "--socket-port" + busy in refusal("--port", one, "--socket-port", str(run.port), *data)
-    assert f"--socket-port: port {one} cannot" in refusal("--port", one, "--socket-port", one, *data)
+    assert "--socket-port" + busy in refusal("--port", first, "--socket-port", str(run.port), *data)
+    assert f"--socket-port: port {first} cannot" in refusal("--port", first, "--socket-port", first, *data)
     assert "'nonsense' is not an engine" in refusal(*ports, *data, "--engine", "nonsense")
     at_a_url = refusal(*ports, *data, "--fresh", "--engine", "http://127.0.0.1:9")
     assert "--fresh cannot empty an engine at a URL" in at_a_url
-    assert f"no DynamoDB at http://127.0.0.1:{one}" in refusal(
-        *ports, *data, "--engine", f"http://127.0.0.1:{one}"
+    assert f"no DynamoDB at http://127.0.0.1:{first}" in refusal(
+        *ports, *data, "--engine", f"http://127.0.0.1:{first}"
     )
     in_use = Path(dict(line.split(maxsplit=1) for line in run.lines)["data"])
     assert f"process {run.process.pid} is using {in_use}" in refusal(*ports, "--data", str(in_use))
@@ -282,7 +282,7 @@ def test_views_in_the_queue_survive_a_kill_and_count_once(tmp_path: Path) -> Non
 
 def kill(run: Run, *, engine_first: bool) -> None:
     """Kill every process of a run, the engine included, by kill -9."""
-    for process in sorted(run.processes(), key=lambda one: (one == run.process.pid) == engine_first):
+    for process in sorted(run.processes(), key=lambda process: (process == run.process.pid) == engine_first):
         with contextlib.suppress(ProcessLookupError):  # it ended with the one before
             os.kill(process, signal.SIGKILL)
     run.process.wait()
@@ -334,7 +334,7 @@ def positions(data: Path) -> tuple[int, int]:
     with contextlib.closing(sqlite3.connect(data / "dynoxide" / "dynoxide.db")) as database:
         [[last]] = database.execute("SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records")
     saved = json.loads((data / "stream.json").read_text())
-    return max([int(number) for one in saved.values() for number, _ in one.values()], default=0), last
+    return max([int(number) for address in saved.values() for number, _ in address.values()], default=0), last
 
 
 @needs_proc
@@ -379,8 +379,8 @@ def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path)
     with small_disk(disk, 6) as resize, Run(data, "--no-reload") as run:
         admin, accepted = token("--scope", "admin"), 0
         for batch in itertools.count():
-            some = {"events": [view(f"{batch}-{i}") for i in range(100)]}
-            status, answer = run.call("POST", "/views", some, admin)
+            events = {"events": [view(f"{batch}-{i}") for i in range(100)]}
+            status, answer = run.call("POST", "/views", events, admin)
             if status != 202:
                 break
             accepted += answer["accepted"]
@@ -389,7 +389,7 @@ def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path)
         until(lambda: said in run.stderr.read_text(), "a message")
         assert accepted > 0
         assert resize(60) == 0
-        assert run.call("POST", "/views", some, admin)[0] == 202
+        assert run.call("POST", "/views", events, admin)[0] == 202
         run.wait_for_views(accepted + 100)
         assert run.interrupt() == 0
 

@@ -29,8 +29,8 @@ def failing(*bodies: str, seen: list[str]) -> Callable[[Any, Any], Any]:
     """Return a handler that fails for these bodies."""
 
     def handle(event: Any, _: Any) -> Any:
-        seen.extend(one["body"] for one in event["Records"])
-        failed = [one["messageId"] for one in event["Records"] if one["body"] in bodies]
+        seen.extend(record["body"] for record in event["Records"])
+        failed = [record["messageId"] for record in event["Records"] if record["body"] in bodies]
         return {"batchItemFailures": [{"itemIdentifier": id} for id in failed]}
 
     return handle

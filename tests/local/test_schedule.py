@@ -25,7 +25,10 @@ def test_a_cron_expression_is_refused() -> None:
 
 
 def test_the_apps_handlers_are_scheduled_at_their_rates() -> None:
-    assert {one.name: one._seconds for one in schedules(app.app)} == {"sweep": 60, "probe": 300}
+    assert {schedule.name: schedule._seconds for schedule in schedules(app.app)} == {
+        "sweep": 60,
+        "probe": 300,
+    }
 
 
 def test_calls_continue_after_a_failure_and_end_with_stop() -> None:

@@ -19,9 +19,9 @@ from tests.support.running import until
 ROOT = Path(__file__).parents[2]
 TEMPLATE = yaml.safe_load((ROOT / ".chalice" / "resources.yaml").read_text())["Resources"]
 ALARMS = {
-    re.sub(r"hubbub-\$\{Stage\}-", "", one["Properties"]["AlarmName"]["Fn::Sub"]): one["Properties"]
-    for one in TEMPLATE.values()
-    if one["Type"] == "AWS::CloudWatch::Alarm"
+    re.sub(r"hubbub-\$\{Stage\}-", "", resource["Properties"]["AlarmName"]["Fn::Sub"]): resource["Properties"]
+    for resource in TEMPLATE.values()
+    if resource["Type"] == "AWS::CloudWatch::Alarm"
 }
 # AWS's own metrics, by namespace.
 OF_AWS = {
@@ -61,7 +61,7 @@ def test_every_alarm_is_on_a_metric_that_is_published() -> None:
         names = OF_AWS.get(namespace, ours())
         assert alarm["MetricName"] in names, alarm
         assert namespace in OF_AWS or namespace == "Hubbub/${Stage}"
-        dimensions = {one["Name"]: text(one["Value"]) for one in alarm["Dimensions"]}
+        dimensions = {dimension["Name"]: text(dimension["Value"]) for dimension in alarm["Dimensions"]}
         assert len(dimensions) == 1 or set(dimensions) == {"TableName", "GlobalSecondaryIndexName"}
         if "FunctionName" in dimensions:
             assert dimensions["FunctionName"] in functions()
@@ -69,12 +69,14 @@ def test_every_alarm_is_on_a_metric_that_is_published() -> None:
 
 def test_a_small_stage_has_the_five_alarms_that_are_worth_waking_for() -> None:
     always = {
-        re.sub(r"hubbub-\$\{Stage\}-", "", one["Properties"]["AlarmName"]["Fn::Sub"])
-        for one in TEMPLATE.values()
-        if one["Type"] == "AWS::CloudWatch::Alarm" and "Condition" not in one
+        re.sub(r"hubbub-\$\{Stage\}-", "", resource["Properties"]["AlarmName"]["Fn::Sub"])
+        for resource in TEMPLATE.values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm" and "Condition" not in resource
     }
     assert always == {"server-errors", "stream-lag", "stream-failures", "quarantine", "throttles"}
-    assert {one["MetricName"] for one in ALARMS.values() if "Hubbub" in text(one["Namespace"])} <= SMALL
+    assert {
+        resource["MetricName"] for resource in ALARMS.values() if "Hubbub" in text(resource["Namespace"])
+    } <= SMALL
 
 
 def test_a_probe_that_does_not_run_is_an_alarm() -> None:
@@ -83,7 +85,7 @@ def test_a_probe_that_does_not_run_is_an_alarm() -> None:
     lag = ALARMS["stream-lag"]
     assert lag["TreatMissingData"] == "breaching"
     assert text(lag["Dimensions"][0]["Value"]) == "hubbub-${Stage}-probe"
-    others = {name for name, one in ALARMS.items() if one["TreatMissingData"] != "notBreaching"}
+    others = {name for name, resource in ALARMS.items() if resource["TreatMissingData"] != "notBreaching"}
     assert others == {"stream-lag"}
 
 
@@ -129,8 +131,8 @@ def test_cloudformation_makes_alarms_dashboard_and_topic_in_one_stack(account: E
         until(lambda: not status().endswith("IN_PROGRESS"), "the stack is made")
         assert status() == "CREATE_COMPLETE", cloudformation.describe_stack_events(StackName="watched")
         alarms = cloudwatch.describe_alarms(AlarmNamePrefix="hubbub-watched-")["MetricAlarms"]
-        assert {one["AlarmName"].removeprefix("hubbub-watched-") for one in alarms} == set(ALARMS)
-        [topic] = {action for one in alarms for action in one["AlarmActions"]}
+        assert {alarm["AlarmName"].removeprefix("hubbub-watched-") for alarm in alarms} == set(ALARMS)
+        [topic] = {action for alarm in alarms for action in alarm["AlarmActions"]}
         [told] = account.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
         assert (told["Protocol"], told["Endpoint"]) == ("email", "operator@example.org")
         board = json.loads(cloudwatch.get_dashboard(DashboardName="hubbub-watched")["DashboardBody"])

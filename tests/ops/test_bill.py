@@ -45,8 +45,8 @@ def test_an_operation_consumes_the_units_in_units_json(engine: Engine, name: str
     measured, written = flat(units.measure(engine, name)), flat(WRITTEN[name])
     assert measured == pytest.approx(written, rel=0.1, abs=0.02)
     alone = {figure for figure in written if "batches of 10" not in figure}
-    assert {one: measured[one] for one in alone} == pytest.approx(
-        {one: written[one] for one in alone}, rel=0.03, abs=0.02
+    assert {name: measured[name] for name in alone} == pytest.approx(
+        {name: written[name] for name in alone}, rel=0.03, abs=0.02
     )
 
 
@@ -83,10 +83,10 @@ def test_a_million_views_cost_the_sum_of_their_units() -> None:
 
 
 def test_a_busier_site_pays_less_for_each_and_twice_as_much_is_twice_the_price() -> None:
-    one = bill("--views", "1M")["features"]["views"]
-    assert bill("--views", "1000k", "--batch", "100")["features"]["views"] < 0.7 * one
-    assert bill("--views", "2M")["features"]["views"] == pytest.approx(2 * one)
-    assert bill("--views", "1M", "--queue")["features"]["views"] > one
+    million = bill("--views", "1M")["features"]["views"]
+    assert bill("--views", "1000k", "--batch", "100")["features"]["views"] < 0.7 * million
+    assert bill("--views", "2M")["features"]["views"] == pytest.approx(2 * million)
+    assert bill("--views", "1M", "--queue")["features"]["views"] > million
 
 
 def test_each_feature_has_its_own_lines() -> None:

@@ -141,7 +141,7 @@ def test_its_libraries_are_those_of_the_lock(made: Made) -> None:
     found = {name.split("/")[0] for name in made.names if ".dist-info/" in name}
     names = {name.removesuffix(".dist-info").rpartition("-")[::2] for name in found}
     versions = {canonicalize_name(name): version for name, version in names}
-    assert versions == {one.name: one.version for one in lock.read(made.root)}
+    assert versions == {requirement.name: requirement.version for requirement in lock.read(made.root)}
     assert bundle.read_comment(made.package).decode() == lock.check_lock(made.root)
 
 
@@ -182,20 +182,22 @@ def test_a_stage_with_an_issuer_has_the_library_for_its_keys(made: Made, tmp_pat
         assert zipped.namelist() == made.names
 
 
-@pytest.mark.parametrize("libraries", lock.LOCKED, ids=lambda one: one.lock)
+@pytest.mark.parametrize("libraries", lock.LOCKED, ids=lambda requirement: requirement.lock)
 def test_the_locks_satisfy_the_requirements_and_name_no_registry(libraries: lock.Libraries) -> None:
     assert lock.check_lock(ROOT, libraries)
     text = (ROOT / libraries.lock).read_text()
     assert "/" not in re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-    for one in lock.read(ROOT, libraries):
-        assert one.hashes
-        assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in one.hashes), one.name
+    for requirement in lock.read(ROOT, libraries):
+        assert requirement.hashes
+        assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in requirement.hashes), requirement.name
 
 
 def test_the_lock_has_a_wheel_for_each_runtime() -> None:
-    [compiled] = [one for one in lock.read(ROOT) if one.name == "msgspec"]
+    [compiled] = [requirement for requirement in lock.read(ROOT) if requirement.name == "msgspec"]
     assert len(compiled.hashes) == len(lock.PYTHONS) * len(lock.MACHINES)
-    assert Version(next(one.version for one in lock.read(ROOT) if one.name == "pyjwt")) >= Version("2.12")
+    assert Version(
+        next(requirement.version for requirement in lock.read(ROOT) if requirement.name == "pyjwt")
+    ) >= Version("2.12")
 
 
 @pytest.mark.parametrize("requirement", ["cryptography>=43", "msgspec>=99"])
@@ -249,7 +251,9 @@ def test_a_deploy_takes_it(made: Made, tmp_path: Path) -> None:
     assert (tmp_path / "deployment.zip").read_bytes() == made.package.read_bytes()
     template = json.loads((tmp_path / "sam.json").read_text())
     functions = [
-        one["Properties"] for one in template["Resources"].values() if one["Type"].endswith("::Function")
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"].endswith("::Function")
     ]
     assert len(functions) == 9
     for function in functions:

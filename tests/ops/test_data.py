@@ -100,7 +100,7 @@ def items(text: str) -> list[Item]:
             if kind == "B":
                 return {"B": base64.b64decode(held)}
             if kind == "BS":
-                return {"BS": [base64.b64decode(one) for one in held]}
+                return {"BS": [base64.b64decode(item) for item in held]}
         return value
 
     lines = [json.loads(line, object_hook=binary) for line in text.splitlines()]
@@ -127,12 +127,14 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
     assert json.loads(done.stderr) == {"read": len(everything), "written": len(everything)}
     assert by_key(items(whole.read_text())) == everything
     parts: dict[tuple[str, str], Item] = {}
-    for feature in (one.name for one in app.FEATURES):
+    for feature in (feature.name for feature in app.FEATURES):
         printed = run("export", "--feature", feature, "--rate", "100000")
-        some = by_key(items(printed.stdout))
-        assert not parts.keys() & some.keys()
-        assert {owner_of(app.FEATURES, Key(item["pk"], item["sk"])) for item in some.values()} <= {feature}
-        parts |= some
+        exported = by_key(items(printed.stdout))
+        assert not parts.keys() & exported.keys()
+        assert {owner_of(app.FEATURES, Key(item["pk"], item["sk"])) for item in exported.values()} <= {
+            feature
+        }
+        parts |= exported
     assert parts == everything
 
 
@@ -247,8 +249,8 @@ class Queue:
         self.messages = {str(i): body for i, body in enumerate(bodies)}
 
     def receive_message(self, MaxNumberOfMessages: int, **_: Any) -> Any:  # noqa: N803 (boto3's names)
-        some = list(self.messages.items())[:MaxNumberOfMessages]
-        return {"Messages": [{"MessageId": id, "ReceiptHandle": id, "Body": body} for id, body in some]}
+        received = list(self.messages.items())[:MaxNumberOfMessages]
+        return {"Messages": [{"MessageId": id, "ReceiptHandle": id, "Body": body} for id, body in received]}
 
     def delete_message_batch(self, Entries: list[Any], **_: Any) -> None:  # noqa: N803
         for entry in Entries:
@@ -258,8 +260,8 @@ class Queue:
 def test_batches_of_the_stream_that_were_given_up_are_applied_once(
     live: Live, engine_table: EngineTable
 ) -> None:
-    some = [View(PAGE, NOW, f"c{i}") for i in range(30)]
-    events.write(new_context(live.table, NOW), some)
+    views = [View(PAGE, NOW, f"c{i}") for i in range(30)]
+    events.write(new_context(live.table, NOW), views)
     messages = given_up(live, engine_table)
     assert len(messages) == 13  # of 30 views and their visitors, of the page and of the site
     dead: Any = Queue([*messages, *messages[:2]])  # SQS may hold one twice

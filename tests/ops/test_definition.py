@@ -84,7 +84,7 @@ def test_a_message_of_the_queue_is_hidden_kept_and_given_up_as_documented() -> N
     queue, dead_letters = wanted.views_queue, wanted.views_dead_letters
     assert (queue["QueueName"], dead_letters["QueueName"]) == ("hubbub-dev-views", "hubbub-dev-views-dead")
     assert (queue["VisibilityTimeout"], queue["RedrivePolicy"]["maxReceiveCount"]) == (180, 5)
-    days = [one["MessageRetentionPeriod"] / 86_400 for one in (queue, dead_letters)]
+    days = [made["MessageRetentionPeriod"] / 86_400 for made in (queue, dead_letters)]
     assert (days, queue["SqsManagedSseEnabled"]) == ([4, 14], True)
 
 

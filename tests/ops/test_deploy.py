@@ -100,8 +100,8 @@ def test_a_stage_lets_through_what_its_stack_says(deployed: Path) -> None:
         {"op": "replace", "path": "/*/*/throttling/burstLimit", "value": "40"},
     ]
     limits = {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 50}
-    with Stubber(rest) as one, Stubber(sockets) as other:
-        one.add_response(
+    with Stubber(rest) as stub, Stubber(sockets) as other:
+        stub.add_response(
             "update_stage", {}, {"restApiId": "abc", "stageName": "api", "patchOperations": operations}
         )
         other.add_response(
@@ -111,7 +111,7 @@ def test_a_stage_lets_through_what_its_stack_says(deployed: Path) -> None:
         )
         clients = {"apigateway": rest, "apigatewayv2": sockets}
         deploy.set_throttling(clients.__getitem__, deployed, "dev", outputs)
-        one.assert_no_pending_responses()
+        stub.assert_no_pending_responses()
         other.assert_no_pending_responses()
 
 
@@ -218,7 +218,8 @@ class Fresh:
         urls = Urls(f"http://127.0.0.1:{self.server.server_port}/api", f"ws://127.0.0.1:{port}/api")
         settings = Settings(stage="dev", sites=frozenset({"example.org"}))
         found = {
-            one.name: one for one in smoke.run_checks(urls, settings, lambda: "token", told.append, seconds)
+            check.name: check
+            for check in smoke.run_checks(urls, settings, lambda: "token", told.append, seconds)
         }
         return found, told
 

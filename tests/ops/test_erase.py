@@ -265,12 +265,12 @@ def test_an_export_of_a_person_has_what_an_erasure_would_erase(
 
     done = run("--person", "anna", *clients)
     lines = [json.loads(line)["Item"] for line in done.stdout.splitlines()]
-    keys = sorted((one["pk"]["S"], one["sk"]["S"]) for one in lines)
+    keys = sorted((line["pk"]["S"], line["sk"]["S"]) for line in lines)
     assert keys == sorted((item["pk"], item["sk"]) for item in of(live, ANNA))
     assert {sk.partition("#")[0] for _, sk in keys} >= {"BOARD", "ACTIVITY", "PATH", "COMMENT", "HIDDEN"}
     assert {sk.partition("#")[0] for _, sk in keys} >= {"REPLY", "VOTE", "AUTHOR", "COUNTERS", "T", "VISITOR"}
-    some = run("--person", "anna", "--feature", "challenges").stdout.splitlines()
-    assert len(some) == sum(pk.startswith("CHALLENGE#") for pk, _ in keys)
+    exported = run("--person", "anna", "--feature", "challenges").stdout.splitlines()
+    assert len(exported) == sum(pk.startswith("CHALLENGE#") for pk, _ in keys)
     nobody = run("--person", "nobody")
     assert (nobody.exit_code, nobody.stdout) == (1, "")
     assert "no data of nobody found in local; nothing exported" in nobody.stderr
@@ -286,7 +286,7 @@ def test_every_item_of_a_run_that_holds_a_name_or_its_digest_is_that_persons(eng
             arn = site.table.client.describe_table(TableName=site.table.name)["Table"]["LatestStreamArn"]
             streams.append(Reader(engine.client("dynamodbstreams"), arn))
         invocation.run()
-        images = [one["dynamodb"].get("NewImage", {}) for one in streams[0].read_all()]
+        images = [record["dynamodb"].get("NewImage", {}) for record in streams[0].read_all()]
         items.extend(unpack(image) for image in images if image)
 
     operations.play(engine, run)
@@ -363,7 +363,7 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
 ) -> None:
     """A name that was pasted from a file system or a mail is often not in NFC; the table always is."""
     table = Table(dev_table.name, boto3.client("dynamodb"))
-    for name in [one for one in os.environ if one.startswith("HUBBUB_") and one != "HUBBUB_TABLE"]:
+    for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
     composed, decomposed = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))

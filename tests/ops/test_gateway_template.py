@@ -87,7 +87,7 @@ def resources(package: Path) -> dict[str, Any]:
 
 
 def of(resources: dict[str, Any], kind: str) -> dict[str, Any]:
-    return {name: one for name, one in resources.items() if one["Type"] == kind}
+    return {name: resource for name, resource in resources.items() if resource["Type"] == kind}
 
 
 @pytest.fixture(scope="session")
@@ -238,9 +238,16 @@ def test_the_addresses_of_a_full_stage_are_limited_unless_that_is_switched_off(t
     condition = "LimitsAddresses"
     switched_off = {"Fn::Not": [{"Fn::Equals": [{"Ref": "AddressLimit"}, 0]}]}
     assert template["Conditions"][condition] == {"Fn::And": [{"Condition": "Full"}, switched_off]}
-    waf = {n: one for n, one in template["Resources"].items() if one["Type"].startswith("AWS::WAFv2::")}
-    assert {one["Type"] for one in waf.values()} == {"AWS::WAFv2::WebACL", "AWS::WAFv2::WebACLAssociation"}
-    assert all(one["Condition"] == condition for one in waf.values())
+    waf = {
+        n: resource
+        for n, resource in template["Resources"].items()
+        if resource["Type"].startswith("AWS::WAFv2::")
+    }
+    assert {resource["Type"] for resource in waf.values()} == {
+        "AWS::WAFv2::WebACL",
+        "AWS::WAFv2::WebACLAssociation",
+    }
+    assert all(resource["Condition"] == condition for resource in waf.values())
     [rule] = waf["AddressLimits"]["Properties"]["Rules"]
     limit = rule["Statement"]["RateBasedStatement"]
     assert (limit["AggregateKeyType"], limit["Limit"]) == ("IP", {"Ref": "AddressLimit"})
@@ -254,7 +261,7 @@ SENDS = {"deploy", "create-stack", "update-stack", "create-change-set", "validat
 def sent(text: str) -> list[list[str]]:
     """Find the calls of `aws cloudformation` that send a template, each as its arguments."""
     found = re.findall(r"aws cloudformation ([^\n`]*)", text.replace("\\\n", " "))
-    calls = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "value", one), comments=True) for one in found]
+    calls = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "value", resource), comments=True) for resource in found]
     return [call for call in calls if call and call[0] in SENDS and "--use-previous-template" not in call]
 
 
@@ -356,18 +363,18 @@ def test_a_stage_has_its_queue_only_if_it_is_asked_for(template: Any, queued: An
 def test_every_function_knows_the_size_and_has_a_log_that_expires(template: Any) -> None:
     """A log group that Lambda creates keeps its lines for ever: AWS Lambda Developer Guide, log groups."""
     functions = {
-        name: one["Properties"]
-        for name, one in template["Resources"].items()
-        if one["Type"] == "AWS::Serverless::Function"
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::Serverless::Function"
     }
     for properties in functions.values():
         assert properties["Environment"]["Variables"]["HUBBUB_SIZE"] == {"Ref": "Size"}
     groups = {
-        one["Properties"]["LogGroupName"]["Fn::Sub"]: one["Properties"]["RetentionInDays"]
-        for one in template["Resources"].values()
-        if one["Type"] == "AWS::Logs::LogGroup"
+        resource["Properties"]["LogGroupName"]["Fn::Sub"]: resource["Properties"]["RetentionInDays"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Logs::LogGroup"
     }
-    names = {one["FunctionName"]["Fn::Sub"] for one in functions.values()}
+    names = {function["FunctionName"]["Fn::Sub"] for function in functions.values()}
     assert groups == {f"/aws/lambda/{name}": {"Ref": "LogDays"} for name in names}
     assert template["Parameters"]["LogDays"]["Default"] == 30
 
@@ -378,23 +385,29 @@ def test_no_role_may_create_a_log_group(package: Path) -> None:
 
 
 def test_the_functions_have_the_names_that_a_deploy_without_a_stack_gives_them(template: Any) -> None:
-    functions = [one for one in template["Resources"].values() if one["Type"] == "AWS::Serverless::Function"]
-    names = [one["Properties"]["FunctionName"]["Fn::Sub"].replace("${Stage}", "dev") for one in functions]
+    functions = [
+        resource
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Serverless::Function"
+    ]
+    names = [
+        function["Properties"]["FunctionName"]["Fn::Sub"].replace("${Stage}", "dev") for function in functions
+    ]
     assert sorted(names) == sorted(deploy.list_functions(ROOT, "dev"))
 
 
 def test_the_local_stand_in_answers_as_api_gateway_will(responses: Any) -> None:
-    one = Chalice(app_name="one")
+    small = Chalice(app_name="small")
 
-    @one.authorizer()
+    @small.authorizer()
     def identify(request: Any) -> AuthResponse:
         raise AssertionError("nobody is asked without a token")
 
-    @one.route("/guarded", authorizer=identify)
+    @small.route("/guarded", authorizer=identify)
     def guarded() -> None:
         raise AssertionError("nobody comes here")
 
-    rest = Rest(one, 0)
+    rest = Rest(small, 0)
     rest.start()
     try:
         for path, kind in (("nowhere", "MISSING_AUTHENTICATION_TOKEN"), ("guarded", "UNAUTHORIZED")):

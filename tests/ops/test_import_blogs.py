@@ -148,12 +148,12 @@ def below(number: int) -> str:
 def shape(found: list[Row | ReplyRow | Skip]) -> list[str]:
     """Name the rows: a comment by its author, a reply by its comment's author and its own."""
     return [
-        one.author
-        if isinstance(one, Row)
-        else f"{one.parent.author} < {one.author}"
-        if isinstance(one, ReplyRow)
-        else str(one)
-        for one in found
+        row.author
+        if isinstance(row, Row)
+        else f"{row.parent.author} < {row.author}"
+        if isinstance(row, ReplyRow)
+        else str(row)
+        for row in found
     ]
 
 
@@ -277,9 +277,9 @@ def test_the_command_writes_the_comments_once(engine_table: EngineTable, tmp_pat
         assert (found["rows"], found["written"]) == (4, written)
         assert found["skipped"]["not_published"] == 1
     stored = Live(engine_table, []).comments()
-    assert sorted(one["author"] for one in stored) == ["annlee", "ben"]
-    assert {comments.to_comment(one).created for one in stored} == {"2014-03-01T10:00:00Z"}
-    assert {one["name"] for one in stored} == {"Ann Lee"}
+    assert sorted(item["author"] for item in stored) == ["annlee", "ben"]
+    assert {comments.to_comment(item).created for item in stored} == {"2014-03-01T10:00:00Z"}
+    assert {item["name"] for item in stored} == {"Ann Lee"}
 
 
 REPLIES = [(2, "b", 1), (3, "c", 2), (4, "a", 1), (6, "b", 5), (7, "c", 6), (8, "d", 99)]
@@ -298,7 +298,7 @@ def written(table: Table) -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
             page = replies.list_replies(
                 new_context(table, settings=Settings(secret="s" * 32)), "first-post", id, query, Caller()
             )
-            shown = [(one.author, one.text, one.created) for one in page.items]
+            shown = [(item.author, item.text, item.created) for item in page.items]
             found[item["author"]] = (item.get("replies", 0), shown)
     return found
 
@@ -310,13 +310,13 @@ def test_replies_are_written_once_also_after_an_interruption(
     engine, name, _ = engine_table
     file, live = tmp_path / "export.xml", Live(engine_table, [])
     tops = [post(1, **by("a")), post(5, **by("e"))]
-    some = [
+    replies = [
         post(
             number, **by(author), parent=below(parent), text=f"r{number}", time=f"2014-03-0{number}T10:00:00Z"
         )
         for number, author, parent in REPLIES
     ]
-    file.write_text(DISQUS.format(posts="".join([*tops, *some])))
+    file.write_text(DISQUS.format(posts="".join([*tops, *replies])))
     environment = {"HUBBUB_ENDPOINT": engine.endpoint, "HUBBUB_TABLE": name, "HUBBUB_SECRET": "s" * 32}
 
     def run() -> Any:

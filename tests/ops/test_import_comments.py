@@ -85,7 +85,9 @@ def test_a_row_that_lost_or_changed_a_field_is_no_comment(
     words = ["import-comments", str(tmp_path / "a.csv"), "--no-wait", "--json"]
     found = json.loads(CliRunner().invoke(main, words, env=environment).stdout)
     assert (found["rows"], found["written"], found["skipped"][reason.value]) == (2, 1, 1)
-    assert [(one["author"], one["text"]) for one in Live(engine_table, []).comments()] == [("b", "")]
+    assert [(comment["author"], comment["text"]) for comment in Live(engine_table, []).comments()] == [
+        ("b", "")
+    ]
 
 
 def test_comments_that_are_yet_to_be_counted_are_reported(

@@ -251,11 +251,13 @@ def test_a_client_is_an_address_with_an_agent_on_one_day_under_a_key() -> None:
         assert CLIENT_ID.fullmatch(view.client)
         return view.client
 
-    one = client(line())
-    assert len(one) == 24
-    assert one == client(line("GET /b HTTP/1.1", time="17/May/2015:23:59:59 +0000"))
-    assert one != client(line(time="18/May/2015:00:00:00 +0000"))  # two days cannot be linked
-    assert len({one, client(line(address="::1")), client(line(agent="Firefox")), client(line(), b"l")}) == 4
+    visitor = client(line())
+    assert len(visitor) == 24
+    assert visitor == client(line("GET /b HTTP/1.1", time="17/May/2015:23:59:59 +0000"))
+    assert visitor != client(line(time="18/May/2015:00:00:00 +0000"))  # two days cannot be linked
+    assert (
+        len({visitor, client(line(address="::1")), client(line(agent="Firefox")), client(line(), b"l")}) == 4
+    )
 
 
 def test_the_modules_examples_hold() -> None:
@@ -376,8 +378,8 @@ def test_an_import_that_was_killed_is_taken_up_and_counts_once(
     file = log_file(tmp_path, *(line(address=f"192.0.2.{i}") for i in range(60)))
     honest = Table.batch_put
 
-    def killed(self: Table, some: Any) -> None:
-        honest(self, list(some)[: 25 * batches])
+    def killed(self: Table, items: Any) -> None:
+        honest(self, list(items)[: 25 * batches])
         raise KeyboardInterrupt
 
     with mock.patch.object(Table, "batch_put", killed):

@@ -137,7 +137,7 @@ def test_a_row_that_is_no_submission_says_why_and_the_next_one_counts(
 ) -> None:
     good = "last,90,g,2026-11-01T00:00:00Z"
     *found, last = read(lines(row, good), GAMES, board, NOW)
-    assert {str(one) for one in found} == {reason}
+    assert {str(submission) for submission in found} == {reason}
     assert isinstance(last, Submission)
 
 
@@ -155,14 +155,16 @@ def test_names_in_two_notations_are_one_player(board: Board) -> None:
 
 def test_a_row_after_one_with_the_same_id_is_counted_as_repeated(board: Board) -> None:
     rows = lines("a,59,g,2026-11-01T00:00:00Z", *["a,90,g,2026-11-01T00:00:00Z"] * 2)
-    one, two, three = read(rows, GAMES, board, NOW)
-    assert (one, type(two), three) == (Skip.OFF_RANGE, Submission, Skip.REPEATED)
+    first, two, three = read(rows, GAMES, board, NOW)
+    assert (first, type(two), three) == (Skip.OFF_RANGE, Submission, Skip.REPEATED)
 
 
 def test_a_file_as_spreadsheets_write_it_is_read(board: Board) -> None:
     text = '\ufeff"player","points"\r\n"Ann",90\r\n\r\n"Bob","91.5"\r\n'
     found = list(read(text.encode().splitlines(keepends=True), Columns("player", "points"), board, NOW))
-    assert [(one.player, one.value) for one in found if isinstance(one, Submission)] == [
+    assert [
+        (submission.player, submission.value) for submission in found if isinstance(submission, Submission)
+    ] == [
         ("Ann", 90),
         ("Bob", Decimal("91.5")),
     ]
@@ -245,7 +247,7 @@ def test_a_row_that_is_refused_holds_up_no_other(table: Table) -> None:
     rows = [f"p{i},{i},g1,2026-11-01T00:00:00Z" for i in range(20)]
     file = lines(*rows[:10], "full,1,g1,2026-11-01T00:00:00Z", *rows[10:])
     found = read(file, GAMES, boards.find(new_context(table, NOW), "points"), NOW)
-    group = [one for one in found if isinstance(one, Submission)]
+    group = [submission for submission in found if isinstance(submission, Submission)]
 
     real = table.put_new
 
@@ -282,7 +284,7 @@ def test_best_keeps_the_better_value_and_set_the_latest(table: Table) -> None:
         defined(table, body, body.operator)
         assert imported(table, rows, body.operator) == {"new": 6}
         assert scores(table, body.operator) == right
-        kept = [one for one in scan(table) if one["sk"].startswith(f"ACTIVITY#{body.operator}#")]
+        kept = [item for item in scan(table) if item["sk"].startswith(f"ACTIVITY#{body.operator}#")]
         assert len(kept) == 6
 
 

@@ -56,10 +56,10 @@ def expect_mappings(clients: Clients, stage: str) -> list[Mapping]:
 
 def deploy(cloud: Engine, wanted: list[Mapping]) -> None:
     """Create the mappings as Chalice does, with a source and a batch size only."""
-    for one in wanted:
-        position = {"StartingPosition": "TRIM_HORIZON"} if "/stream/" in one.source else {}
+    for mapping in wanted:
+        position = {"StartingPosition": "TRIM_HORIZON"} if "/stream/" in mapping.source else {}
         cloud.client("lambda").create_event_source_mapping(
-            EventSourceArn=one.source, FunctionName=one.function, BatchSize=10, **position
+            EventSourceArn=mapping.source, FunctionName=mapping.function, BatchSize=10, **position
         )
 
 
@@ -105,15 +105,15 @@ def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) ->
         cloud.client("lambda"),
         expect_mappings(clients, stage),
     )
-    assert [one.problem for one in event_sources.find_drift(client, wanted)] == [
-        f"no mapping on {one.source}" for one in wanted
+    assert [mapping.problem for mapping in event_sources.find_drift(client, wanted)] == [
+        f"no mapping on {mapping.source}" for mapping in wanted
     ]
     deploy(cloud, wanted)
-    assert {one.problem for one in event_sources.find_drift(client, wanted)} == {
-        f"{name} is misconfigured" for one in wanted for name in one.settings
+    assert {mapping.problem for mapping in event_sources.find_drift(client, wanted)} == {
+        f"{name} is misconfigured" for mapping in wanted for name in mapping.settings
     }
     changed = event_sources.configure(client, wanted)
-    assert {one.function for one in changed} == {one.function for one in wanted}
+    assert {mapping.function for mapping in changed} == {mapping.function for mapping in wanted}
     assert event_sources.find_drift(client, wanted) == []
     assert event_sources.configure(client, wanted) == []
 
@@ -131,7 +131,9 @@ def test_a_setting_that_someone_has_changed_is_found_and_put_right(
     client.update_event_source_mapping(UUID=mapping["UUID"], MaximumRecordAgeInSeconds=60)
     expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is misconfigured")
     assert event_sources.find_drift(client, wanted) == [expected]
-    assert [one.problem for one in event_sources.configure(client, wanted)] == ["MaximumRecordAgeInSeconds"]
+    assert [mapping.problem for mapping in event_sources.configure(client, wanted)] == [
+        "MaximumRecordAgeInSeconds"
+    ]
     assert event_sources.find_drift(client, wanted) == []
 
 
@@ -229,8 +231,10 @@ def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     assert wanted[0].source != before[0].source
     found = event_sources.find_drift(client, wanted)
     old, missing = found[::2], found[1::2]
-    assert all(before[0].source in one.problem for one in old)
-    assert missing == [Drift(one.function, "", f"no mapping on {wanted[0].source}") for one in wanted[:2]]
+    assert all(before[0].source in mapping.problem for mapping in old)
+    assert missing == [
+        Drift(mapping.function, "", f"no mapping on {wanted[0].source}") for mapping in wanted[:2]
+    ]
     assert event_sources.delete_stale(client, wanted) == old
     assert event_sources.find_drift(client, wanted) == missing
     deploy(cloud, wanted[:2])
@@ -257,7 +261,7 @@ def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
     readers of a shard in DynamoDB Streams". Commands that read the stream pause `push` meanwhile.
     """
     template = yaml.safe_load(event_sources.GATEWAY.read_text())["Resources"]
-    events = {name: str(one.get("Properties", {}).get("Events")) for name, one in template.items()}
+    events = {name: str(resource.get("Properties", {}).get("Events")) for name, resource in template.items()}
     read = [name for name, text in events.items() if "StreamArn" in text]
     assert read == ["Apply", "Push"]
     assert sum(source == "Stream" for _, source in event_sources.SOURCES.values()) == 2
@@ -266,5 +270,5 @@ def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
 def test_lambda_may_send_failed_batches_to_their_queue() -> None:
     """Lambda sends with the function's own role, and refuses the setting when that may not."""
     policy = json.loads((ROOT / ".chalice" / "policy-apply.json").read_text())
-    [statement] = [one for one in policy["Statement"] if "sqs:SendMessage" in one["Action"]]
+    [statement] = [statement for statement in policy["Statement"] if "sqs:SendMessage" in statement["Action"]]
     assert "arn:aws:sqs:*:*:hubbub-dev-stream-failures" in statement["Resource"]

@@ -39,6 +39,8 @@ def test_every_command_that_a_document_names_exists_with_these_options(document:
         name, *given = shlex.split(text)
         command = main.commands[name]
         assert isinstance(command, click.Command)
-        known = {option for one in command.params for option in one.opts}
-        assert {one.partition("=")[0] for one in given if one.startswith("--")} <= known | {"--help"}, text
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {option.partition("=")[0] for option in given if option.startswith("--")} <= known | {
+            "--help"
+        }, text
     assert found or document.name not in ("operations.md", "README.md")

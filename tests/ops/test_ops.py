@@ -154,12 +154,12 @@ def web_server(_: Any, start: Any) -> list[bytes]:
 
 
 def test_a_secret_is_random_and_its_owners_alone(tmp_path: Path) -> None:
-    one, other = tmp_path / "a" / "secret", tmp_path / "b" / "secret"
-    ensure_secret(one)
+    first, other = tmp_path / "a" / "secret", tmp_path / "b" / "secret"
+    ensure_secret(first)
     ensure_secret(other)
-    assert len(bytes.fromhex(one.read_text())) == 32
-    assert one.read_text() != other.read_text()
-    assert stat.S_IMODE(one.stat().st_mode) == 0o600
+    assert len(bytes.fromhex(first.read_text())) == 32
+    assert first.read_text() != other.read_text()
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600
 
 
 def test_an_existing_secret_is_never_replaced(tmp_path: Path) -> None:

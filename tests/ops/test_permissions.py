@@ -39,7 +39,7 @@ from tests.support.dev_stage import DevStage, dev_stage
 from tests.support.permissions import Permission, Seen
 from tests.support.records import record, scan
 
-FEATURES = tuple(one.name for one in app.FEATURES if one.is_named)
+FEATURES = tuple(feature.name for feature in app.FEATURES if feature.is_named)
 FUNCTIONS = sorted(permissions.files())
 STREAM = "arn:aws:dynamodb:*:*:table/hubbub-dev/stream/*"
 READS_STREAM = {
@@ -102,26 +102,31 @@ def test_a_stage_with_one_feature_has_the_permissions_of_that_feature_alone(
     policy = json.loads(permissions.files()["api_handler"].read_text())
     settings = EVERYTHING._replace(features=frozenset({feature}))
     allowed = permissions.parse(features.restrict("api_handler", policy, settings))
-    seen = set().union(*(BY_FEATURE.get(one.name, set()) for one in features.enabled(settings)))
-    needed = {one.permission for one in seen if one.function == "api_handler"}
-    assert [one for one in needed if not any(own.covers(one) for own in allowed)] == []
-    idle = {own for own in allowed if not any(own.covers(one) for one in needed)}
+    seen = set().union(*(BY_FEATURE.get(feature.name, set()) for feature in features.enabled(settings)))
+    needed = {permission.permission for permission in seen if permission.function == "api_handler"}
+    assert [permission for permission in needed if not any(own.covers(permission) for own in allowed)] == []
+    idle = {own for own in allowed if not any(own.covers(permission) for permission in needed)}
     assert idle == platform("api_handler")
 
 
 def test_a_stage_with_every_feature_has_the_whole_policy() -> None:
     policy = json.loads(permissions.files()["api_handler"].read_text())
     assert features.restrict("api_handler", policy, EVERYTHING) == policy
-    actions = {action for one in policy["Statement"] if one["Sid"] == "Table" for action in one["Action"]}
-    assert frozenset().union(*(one.actions for one in app.FEATURES)) == actions
+    actions = {
+        action
+        for statement in policy["Statement"]
+        if statement["Sid"] == "Table"
+        for action in statement["Action"]
+    }
+    assert frozenset().union(*(feature.actions for feature in app.FEATURES)) == actions
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_policy_has_nothing_to_add_and_nothing_to_take_away(function: str, tour: set[Seen]) -> None:
-    needed = {one.permission for one in tour if one.function == function}
+    needed = {permission.permission for permission in tour if permission.function == function}
     allowed = set(permissions.allowed(function))
-    assert [one for one in needed if not any(own.covers(one) for own in allowed)] == []
-    idle = {own for own in allowed if not any(own.covers(one) for one in needed)}
+    assert [permission for permission in needed if not any(own.covers(permission) for own in allowed)] == []
+    idle = {own for own in allowed if not any(own.covers(permission) for permission in needed)}
     assert idle == platform(function)
 
 
@@ -180,7 +185,9 @@ def test_the_engine_refuses_a_removed_permission(stage: DevStage) -> None:
         client, whole = stage.engine.client(service), permissions.files()[function].read_text()
         policy = json.loads(whole)
         for statement in policy["Statement"]:
-            statement["Action"] = [one for one in statement["Action"] if one != action] or ["none:None"]
+            statement["Action"] = [allowed for allowed in statement["Action"] if allowed != action] or [
+                "none:None"
+            ]
         assert code(function, client, operation, asked) == "", (function, operation)
         permissions.give(stage.engine, function, json.dumps(policy))
         assert code(function, client, operation, asked) in DENIED, (function, operation)
@@ -233,8 +240,8 @@ def count_views(stage: DevStage) -> None:
     assert stage.call("GET", "/views/site?site=example.org")["visitors"] == 3
     yesterday = (datetime.now(UTC) - timedelta(days=1)).date()
     for path in ("top", "referrers", "campaigns"):
-        [one] = stage.call("GET", f"/views/{path}?site=example.org&from={yesterday}")["items"]
-        assert one["views"] == 3
+        [row] = stage.call("GET", f"/views/{path}?site=example.org&from={yesterday}")["items"]
+        assert row["views"] == 3
     assert stage.call("GET", "/sites", who="admin")["items"] == [{"site": "example.org", "views": 3}]
     site = "/sites/example.net"
     hosts = {"hosts": ["www.example.net"], "timezone": "Europe/Berlin"}
@@ -341,8 +348,8 @@ def match_strangers(stage: DevStage) -> None:
     assert stage.say("a", "message", text="hi") == []
     assert without_time(stage.wire.read("b")) == [text("hi")]
     stage.say("a", "report", reason="insults")
-    [one] = stage.call("GET", "/chat/reports", who="admin")["items"]
-    stage.call("POST", f"/chat/reports/{one['id']}", {"action": "ban"}, who="admin", status=204)
+    [report] = stage.call("GET", "/chat/reports", who="admin")["items"]
+    stage.call("POST", f"/chat/reports/{report['id']}", {"action": "ban"}, who="admin", status=204)
     assert sorted(stage.wire.closed) == ["a", "b"]  # every connection here has the same address
     stage.wire.closed.clear()
     lift_ban(stage)

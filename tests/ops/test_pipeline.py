@@ -77,7 +77,7 @@ def is_locked(script: str) -> bool:
 def test_the_role_of_the_document_trusts_exactly_the_job_that_deploys() -> None:
     """A job with an environment has that in `sub`, not its tag. Source: GitHub, OpenID Connect reference."""
     text = (ROOT / "docs" / "deployment.md").read_text()
-    [policy] = [json.loads(one) for one in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    [policy] = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
     [statement] = policy["Statement"]
     prefix = "token.actions.githubusercontent.com"
     assert statement["Principal"]["Federated"].endswith(f":oidc-provider/{prefix}")
@@ -112,19 +112,21 @@ SERVICES = {
 def test_the_policy_of_the_role_is_for_the_resources_of_the_stack_alone() -> None:
     """CloudFormation acts with the caller's permissions: CloudFormation User Guide, "Service role"."""
     statements = json.loads((ROOT / ".github" / "deploy-role.json").read_text())["Statement"]
-    actions = {action for one in statements for action in one["Action"]}
+    actions = {action for statement in statements for action in statement["Action"]}
     assert not [action for action in actions if "*" in action]
     parts = [yaml.safe_load((ROOT / ".chalice" / n).read_text()) for n in ("resources.yaml", "gateway.yaml")]
-    types = {one["Type"] for part in parts for one in part["Resources"].values() if "Type" in one}
+    types = {
+        resource["Type"] for part in parts for resource in part["Resources"].values() if "Type" in resource
+    }
     types |= {"AWS::Serverless::Function", "AWS::Serverless::Api", "AWS::IAM::Role", "AWS::Events::Rule"}
     types |= {"AWS::Logs::LogGroup", "AWS::ApiGatewayV2::Api"}
     for kind in types:
         assert SERVICES[kind.rpartition("::")[0]] in {action.partition(":")[0] for action in actions}, kind
-    for one in statements:
-        if one["Resource"] == ["*"]:  # a mapping has no name; its function has
-            assert "Condition" in one or one["Action"] == ["lambda:GetEventSourceMapping"]
-        for arn in one["Resource"]:
-            assert one["Sid"] in ("Apis", "Logs", "Artifacts") or arn == "*" or re.search(OWN, arn), arn
+    for statement in statements:
+        if statement["Resource"] == ["*"]:  # a mapping has no name; its function has
+            assert "Condition" in statement or statement["Action"] == ["lambda:GetEventSourceMapping"]
+        for arn in statement["Resource"]:
+            assert statement["Sid"] in ("Apis", "Logs", "Artifacts") or arn == "*" or re.search(OWN, arn), arn
 
 
 OWN = r"hubbub.prod|:transform/|/restapis/\*/stages/api"

@@ -51,7 +51,7 @@ class Shown(list[tuple[str, str, dict[str, str]]]):
     """Approves of every change set, and remembers what it was: its kind, what it is for, its changes."""
 
     def __call__(self, change: ChangeSet, why: str) -> bool:
-        self.append((change.kind, why, {one.resource: one.action for one in change.changes}))
+        self.append((change.kind, why, {changed.resource: changed.action for changed in change.changes}))
         return True
 
 
@@ -71,11 +71,11 @@ def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
     template: dict[str, Any] = yaml.safe_load(TEMPLATE.read_text())
     table = template["Resources"]["Table"]["Properties"]
     table["GlobalSecondaryIndexes"] = [
-        one for one in table["GlobalSecondaryIndexes"] if one["IndexName"] in indexes
+        index for index in table["GlobalSecondaryIndexes"] if index["IndexName"] in indexes
     ]
     kept = {"pk", "sk", *(f"{index}{end}" for index in indexes for end in ("pk", "sk"))}
     table["AttributeDefinitions"] = [
-        one for one in table["AttributeDefinitions"] if one["AttributeName"] in kept
+        attribute for attribute in table["AttributeDefinitions"] if attribute["AttributeName"] in kept
     ]
     if not table["GlobalSecondaryIndexes"]:
         del table["GlobalSecondaryIndexes"]
@@ -107,9 +107,11 @@ def holds_its_item(clients: Clients, stage: str) -> bool:
 def agrees_with_the_template(clients: Clients, stage: str) -> None:
     wanted, name = definition(stage).table, f"hubbub-{stage}"
     made: Any = clients.dynamodb.describe_table(TableName=name)["Table"]
-    assert {one["IndexName"] for one in made["GlobalSecondaryIndexes"]} == {"gsi1", "gsi2"}
-    by_name = sorted(made["AttributeDefinitions"], key=lambda one: str(one["AttributeName"]))
-    assert by_name == sorted(wanted["AttributeDefinitions"], key=lambda one: str(one["AttributeName"]))
+    assert {index["IndexName"] for index in made["GlobalSecondaryIndexes"]} == {"gsi1", "gsi2"}
+    by_name = sorted(made["AttributeDefinitions"], key=lambda attribute: str(attribute["AttributeName"]))
+    assert by_name == sorted(
+        wanted["AttributeDefinitions"], key=lambda attribute: str(attribute["AttributeName"])
+    )
     assert made["DeletionProtectionEnabled"] is True
     assert made["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     expiry = clients.dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
@@ -127,7 +129,9 @@ def test_a_small_stage_without_a_queue_has_nothing_that_costs_at_rest(clients: C
     """
     functions = ("api_handler", "identify", "apply", "probe", "push", "sweep")
     provision(clients, stage, {}, Shown(), functions)
-    made = {one["LogicalResourceId"]: one["ResourceType"] for one in resources_of(clients, stage)}
+    made = {
+        resource["LogicalResourceId"]: resource["ResourceType"] for resource in resources_of(clients, stage)
+    }
     kinds = Counter(made.values())
     assert kinds.pop("AWS::CloudWatch::Alarm") == 5
     assert kinds.pop("AWS::Logs::LogGroup") == len(functions)
@@ -138,7 +142,7 @@ def test_a_small_stage_without_a_queue_has_nothing_that_costs_at_rest(clients: C
 
 def test_a_full_stage_has_a_web_acl_a_dashboard_and_no_ceiling(clients: Clients, stage: str) -> None:
     provision(clients, stage, {"Size": "full", "Queue": "on"}, Shown(), ("identify", "push", "sweep"))
-    kinds = Counter(one["ResourceType"] for one in resources_of(clients, stage))
+    kinds = Counter(resource["ResourceType"] for resource in resources_of(clients, stage))
     assert kinds["AWS::WAFv2::WebACL"] == kinds["AWS::CloudWatch::Dashboard"] == 1
     assert kinds["AWS::CloudWatch::Alarm"] > 5
     assert kinds["AWS::SQS::Queue"] == 3
@@ -235,7 +239,7 @@ def test_another_programs_table_of_that_name_is_refused_and_left(
     """One has another key, one the same keys and a number where an index of ours has text."""
     keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
     schema = [key] if key else keys
-    attributes: Any = [{"AttributeName": one["AttributeName"], "AttributeType": "S"} for one in schema]
+    attributes: Any = [{"AttributeName": key["AttributeName"], "AttributeType": "S"} for key in schema]
     options: Any = {}
     if not key:
         attributes.append({"AttributeName": "gsi1pk", "AttributeType": "N"})
@@ -285,7 +289,7 @@ def test_a_change_set_that_would_lose_the_table_is_discarded_unseen(
     ):
         provision(clients, stage, {}, lambda *_: pytest.fail("it was shown"))
     left: Any = clients.cloudformation.list_change_sets(StackName=provisioning.stack_name(stage))
-    assert [one for one in left["Summaries"] if one["ExecutionStatus"] == "AVAILABLE"] == []
+    assert [summary for summary in left["Summaries"] if summary["ExecutionStatus"] == "AVAILABLE"] == []
     assert holds_its_item(clients, stage) is holds
 
 

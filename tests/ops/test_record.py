@@ -80,8 +80,8 @@ def test_an_api_without_a_stage_is_deleted_and_one_with_a_stage_is_recorded(
     [api] = read_record(project, "dev")
     assert api["rest_api_id"] == whole
     assert api["rest_api_url"] == f"https://{whole}.execute-api.us-east-1.amazonaws.com/api/"
-    assert half not in [one["id"] for one in rest.get_rest_apis()["items"]]
-    assert [one["ApiId"] for one in sockets.get_apis()["Items"]] == [other]
+    assert half not in [item["id"] for item in rest.get_rest_apis()["items"]]
+    assert [item["ApiId"] for item in sockets.get_apis()["Items"]] == [other]
     second = rest.import_rest_api(body=json.dumps(API).encode())["id"]
     rest.create_deployment(restApiId=second, stageName="api")
     with pytest.raises(click.ClickException, match="several APIs are named hubbub-dev"):
@@ -96,6 +96,6 @@ def test_a_domain_name_stays_in_the_record(cloud: Engine, project: Path) -> None
     record_path(project, "dev").parent.mkdir()
     record_path(project, "dev").write_text(json.dumps({"resources": [domain]}))
     assert rebuild_record(cloud.client, project, "dev")
-    names = [one["name"] for one in read_record(project, "dev")]
+    names = [resource["name"] for resource in read_record(project, "dev")]
     assert names == ["api_handler", "api_gateway_custom_domain"]
     cloud.client("lambda").delete_function(FunctionName="hubbub-dev")

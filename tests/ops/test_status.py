@@ -125,7 +125,7 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
     with table_on(account) as made:
         settings = Settings(stage="deployed", table=made.name, queue_name=queue.name, queue=True)
         problems = looked(settings, account, None)["problems"]
-        assert [one.partition(" on ")[0] for one in problems] == [
+        assert [problem.partition(" on ")[0] for problem in problems] == [
             "hubbub-deployed-apply: no mapping",
             "hubbub-deployed-push: no mapping",
             "hubbub-deployed-write_views: no mapping",

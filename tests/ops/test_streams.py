@@ -81,7 +81,7 @@ class FakeStream:
         found = self.shards[name][int(place) : int(place) + 2]
         next_ = int(place) + len(found)
         is_over = name in self.ended and next_ == len(self.shards[name])
-        records = [{"SequenceNumber": one} | self._created(one) for one in found]
+        records = [{"SequenceNumber": record} | self._created(record) for record in found]
         answer: dict[str, Any] = {"Records": [{"dynamodb": record} for record in records]}
         return answer if is_over else answer | {"NextShardIterator": f"{name} {next_}"}
 
@@ -190,7 +190,7 @@ def test_a_shard_that_is_always_written_to_is_read_up_to_the_call(stream: Any) -
     stream.get_records = busy
     found = read(following)
     assert found[0] == "n1"
-    assert max(stream.created[one] for one in found) >= stream.created["n1"] + CLOCK_SLACK - 1
+    assert max(stream.created[record] for record in found) >= stream.created["n1"] + CLOCK_SLACK - 1
 
 
 def test_a_clock_that_is_wrong_here_does_not_matter(stream: Any) -> None:
@@ -214,7 +214,7 @@ def test_iterators_are_used_in_a_long_time_without_a_call(stream: Any) -> None:
     stream.shards["open"] += ["b3"]
     assert list(following.poll()) == []
     now += POLL_SECONDS
-    assert [one["dynamodb"]["SequenceNumber"] for one in following.poll()] == ["b3"]
+    assert [record["dynamodb"]["SequenceNumber"] for record in following.poll()] == ["b3"]
     assert list(following.poll()) == []
     stream.shards["open"] += ["b4"]
     assert read(following) == ["b4"]

@@ -273,7 +273,7 @@ class RankedBoard(Live):
         players = [item["pk"].removeprefix("PLAYER#") for item in scan(self.table) if "score" in item]
         query, now = StandingQuery(), datetime.now(UTC)
         found = [standings.get(new_context(self.table, now), "b", player, query) for player in players]
-        return {int(one.score): one.rank for one in found}
+        return {int(row.score): row.rank for row in found}
 
     def audit(self) -> audits.AuditResult:
         return audits.audit(self.table, self.features, self.follow(), 1, lambda _: None, self.drain)

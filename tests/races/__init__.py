@@ -19,6 +19,6 @@ def loaded(is_loaded: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in busy:
-            one.kill()
-            one.wait()
+        for process in busy:
+            process.kill()
+            process.wait()

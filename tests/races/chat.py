@@ -67,7 +67,7 @@ class Stage:
         path = "/chat/reports?limit=100"
         status, page = await asyncio.to_thread(self._run.call, "GET", path, None, self._admin)
         assert status == 200, page
-        return [one for one in page["items"] if one["reason"] == reason]
+        return [item for item in page["items"] if item["reason"] == reason]
 
 
 class Client:
@@ -116,7 +116,9 @@ class Client:
 
     async def answer(self, ref: str) -> str:
         """Return `ack`, or the code of the error of a frame. Raises Refused for one that came too fast."""
-        frame = await self.until(lambda: next((one for one in self.frames if one.get("ref") == ref), None))
+        frame = await self.until(
+            lambda: next((frame for frame in self.frames if frame.get("ref") == ref), None)
+        )
         answer = str(frame.get("code") or frame["type"])
         if answer == "slow_down":
             raise Refused(answer)
@@ -154,7 +156,9 @@ class Client:
 
         def is_matched() -> bool:
             told = [
-                one.get("code") or one["state"] for one in self.frames if one["type"] in ("system", "status")
+                frame.get("code") or frame["state"]
+                for frame in self.frames
+                if frame["type"] in ("system", "status")
             ]
             return told[-1:] in ([CONNECTED], ["matched"])
 
@@ -192,10 +196,10 @@ class Round:
 
     async def pair(self, **query: str) -> tuple[Client, Client]:
         """Make two clients meet."""
-        one, other = await self.enter(**query), await self.enter(**query)
-        await one.matched()
+        first, other = await self.enter(**query), await self.enter(**query)
+        await first.matched()
         await other.matched()
-        return one, other
+        return first, other
 
     async def at_once(self, *frames: Any) -> list[Any]:
         """Run coroutines at almost the same moment, in any order."""
@@ -212,33 +216,33 @@ class Round:
 
 async def leave(round: Round, how: str) -> Faults:
     """A visitor leaves while its partner parts, and another waits: it is idle until `find`."""
-    one, other = await round.pair()
+    first, other = await round.pair()
     third = await round.enter()
     answered: list[str] = []
 
     async def leave() -> None:
-        answered.append(await one.call("leave"))
+        answered.append(await first.call("leave"))
 
     await round.at_once(leave(), other.part(how))
     since = next(
-        i for i, frame in enumerate(one.frames) if frame.get("type") == "ack" and frame["ref"] == "2"
+        i for i, frame in enumerate(first.frames) if frame.get("type") == "ack" and frame["ref"] == "2"
     )
-    states = {await one.state()}
+    states = {await first.state()}
     for client in (third, other):
         if not client.reader.done():
             await client.call("ping")
-    states.add(await one.state())
+    states.add(await first.state())
     if answered == ["ack"] and states != {"idle"}:
         yield f"after an acknowledged leave it is {', '.join(sorted(states))}"
-    if answered == ["ack"] and one.notices(since)[-1:] == [CONNECTED]:
+    if answered == ["ack"] and first.notices(since)[-1:] == [CONNECTED]:
         yield "the last announcement after an acknowledged leave is a partner"
 
 
 async def report(round: Round, how: str) -> Faults:
     """A visitor reports its partner, which parts: the report is kept, and the two never meet again."""
-    one, other = await round.pair()
+    first, other = await round.pair()
     resume = await _resume_token(other) if how == "abort" else ""
-    answer, _ = await _ordered(round, one.call("report", reason=round.name), other.part(how))
+    answer, _ = await _ordered(round, first.call("report", reason=round.name), other.part(how))
     if answer != "ack":
         yield f"a report of the partner was {answer}"
         return
@@ -248,32 +252,32 @@ async def report(round: Round, how: str) -> Faults:
         other = await round.enter(**({"resume": resume} if resume else {}))
         if not resume:
             return
-    async for fault in _never_meet(one, other):
+    async for fault in _never_meet(first, other):
         yield fault
 
 
 async def insult(round: Round, how: str) -> Faults:
     """A visitor insults its partner, sends fillers, and one of the two parts: the report has a proof."""
-    one, other = await round.pair()
-    since = len(one.frames)
+    first, other = await round.pair()
+    since = len(first.frames)
     resume = await _resume_token(other) if how == "abort" else ""
     for text in ("insult", *map(str, range(FILLERS))):
         await other.call("message", text=text)
     if how == "a leave of the other":
-        await one.call("leave")
+        await first.call("leave")
     else:
         await other.part(how)
-        await one.until(lambda: DISCONNECTED in one.notices(since))
-    answer = await one.call("report", reason=round.name, messages=[{"text": "insult"}, {"text": "a lie"}])
+        await first.until(lambda: DISCONNECTED in first.notices(since))
+    answer = await first.call("report", reason=round.name, messages=[{"text": "insult"}, {"text": "a lie"}])
     if answer != "ack":
         yield f"a report of the last partner was {answer}"
         return
     found = await round.stage.find_reports(round.name)
-    if [[quoted["proved"] for quoted in one["messages"]] for one in found] != [[True, False]]:
+    if [[quoted["proved"] for quoted in item["messages"]] for item in found] != [[True, False]]:
         yield "the insult is not proved"
     if how not in ("close", "abort") or resume:
         other = await round.enter(resume=resume) if resume else other
-        async for fault in _never_meet(one, other):
+        async for fault in _never_meet(first, other):
             yield fault
 
 
@@ -297,26 +301,26 @@ async def tabs(round: Round, how: str) -> Faults:
 
 async def replaced(round: Round, how: str) -> Faults:
     """Messages to a partner that is replaced meanwhile do not reach the next one."""
-    one, other = await round.pair(receipts="1")
+    first, other = await round.pair(receipts="1")
     third = await round.enter(receipts="1")
     acknowledged: list[str] = []
 
     async def talk() -> None:
         for number in range(6):
-            pair = one.pair
+            pair = first.pair
             if pair is None:  # it has been told that its partner has parted
                 break
             text = f"{number} {pair}"
             try:
-                ref = await one.send("message", text=text, pair=pair)
-                if await asyncio.wait_for(one.answer(ref), 3) == "ack":
+                ref = await first.send("message", text=text, pair=pair)
+                if await asyncio.wait_for(first.answer(ref), 3) == "ack":
                     acknowledged.append(text)
             except TimeoutError:
                 pass  # the partner has parted, and confirms nothing
 
     await round.at_once(talk(), other.part(how))
     await third.call("ping")
-    if not acknowledged and not one.notices():
+    if not acknowledged and not first.notices():
         yield "no message was acknowledged"
     pairs = {frame.get("pair") for frame in third.frames if frame["type"] in ("system", "status")}
     if [text for text in third.texts() if text.split()[1] not in pairs]:
@@ -327,18 +331,18 @@ async def replaced(round: Round, how: str) -> Faults:
 
 async def half_open(round: Round, how: str) -> Faults:
     """A partner that confirms nothing any more is noticed, and none of the messages to it is acknowledged."""
-    one, other = await round.pair(receipts="1")
-    if await one.call("message", text="hello", pair=one.pair) != "ack":
+    first, other = await round.pair(receipts="1")
+    if await first.call("message", text="hello", pair=first.pair) != "ack":
         yield "a message that arrived was not acknowledged"
     other.confirms = False
-    since, begun = len(one.frames), time.monotonic()
-    sent = [await one.send("message", text=str(number), pair=one.pair) for number in range(3)]
-    while DISCONNECTED not in one.notices(since) and time.monotonic() < begun + 15:
+    since, begun = len(first.frames), time.monotonic()
+    sent = [await first.send("message", text=str(number), pair=first.pair) for number in range(3)]
+    while DISCONNECTED not in first.notices(since) and time.monotonic() < begun + 15:
         await asyncio.sleep(1)
-        await one.call("check", pair=one.pair)
-    if DISCONNECTED not in one.notices(since):
+        await first.call("check", pair=first.pair)
+    if DISCONNECTED not in first.notices(since):
         yield "a partner that does not respond is not noticed within 15 seconds"
-    if any(frame["type"] == "ack" and frame["ref"] in sent for frame in one.frames):
+    if any(frame["type"] == "ack" and frame["ref"] in sent for frame in first.frames):
         yield "a message that nobody has confirmed was acknowledged"
 
 
@@ -358,14 +362,14 @@ async def _resume_token(client: Client) -> str:
     return str(next(frame["token"] for frame in client.frames if frame["type"] == "resume"))
 
 
-async def _never_meet(one: Client, other: Client) -> Faults:
+async def _never_meet(first: Client, other: Client) -> Faults:
     """Let two who are alone in their lobby look for a partner, until they may meet again."""
-    since = len(one.frames)
+    since = len(first.frames)
     ends = time.monotonic() + AGAIN + 0.3
     while True:
-        for client in (one, other):
+        for client in (first, other):
             await client.call("find")
-        if CONNECTED in one.notices(since) or await one.state() == "matched":
+        if CONNECTED in first.notices(since) or await first.state() == "matched":
             yield "two were matched again after a report"
             return
         if time.monotonic() > ends:

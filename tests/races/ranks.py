@@ -75,10 +75,10 @@ class Board:
     def list(self, query: str, *, is_exact: bool = False) -> None:
         """Check a part of the list."""
         found = self.call("GET", f"/entries{query}")["items"]
-        ranks = [one["rank"] for one in found]
+        ranks = [entry["rank"] for entry in found]
         if ranks != sorted(max(1, rank) for rank in ranks):
             raise Wrong("a list is impossible")
-        if is_exact and any(one["rank"] != self.rank(one["player"]) for one in found):
+        if is_exact and any(entry["rank"] != self.rank(entry["player"]) for entry in found):
             raise Wrong("a list is wrong")
 
     def rank(self, player: str) -> int:

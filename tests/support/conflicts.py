@@ -75,7 +75,7 @@ class InFlight:
         transaction = model.name == "TransactWriteItems"
         written = self._written(model.name, json.loads(params["body"]))
         with self._lock:
-            conflicting = [one in self._items for one in written]
+            conflicting = [action in self._items for action in written]
             refused = any(conflicting)
             self.refused += refused
             if transaction and not refused:
@@ -114,7 +114,7 @@ class InFlight:
 
 def _cancelled(conflicting: list[bool]) -> tuple[AWSResponse, dict[str, Any]]:
     conflict = {"Code": "TransactionConflict", "Message": ONGOING}
-    reasons = [conflict if one else {"Code": "None"} for one in conflicting]
+    reasons = [conflict if action else {"Code": "None"} for action in conflicting]
     codes = ", ".join(reason["Code"] for reason in reasons)
     return _reply("TransactionCanceledException", f"{MESSAGE} [{codes}]", CancellationReasons=reasons)
 

@@ -2,8 +2,8 @@
 
     make dearest
 
-measures them on this machine, and writes the table of docs/security.md. The test file of each feature has a
-`dearest.py`, which prepares the table and yields the requests.
+measures them on this machine, and writes the table of docs/security.md. The test file of a feature that has a
+public call has a function `dearest`, which prepares the table and yields the requests.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import app
@@ -23,6 +22,7 @@ from ops.costs import load_prices
 from ops.stage import ROOT
 from tests.support.deployed import Deployed, Invocation, deployed
 from tests.support.meter import Meter
+from tests.support.operations import features
 
 DOCUMENT = ROOT / "docs" / "security.md"
 BEGIN, END = "<!-- make dearest -->\n", "<!-- end -->\n"
@@ -63,15 +63,10 @@ def measure(engine: Engine) -> Rows:
     """Measure the dearest requests of all features, and those without a feature. Raises for an error."""
     rows: Rows = []
     uncached = mock.patch.object(app.router, "cache", ResponseCache(0))
-    for find in [*(import_module(f"tests.{one.name}.dearest").dearest for one in features()), service]:
+    for find in [*(module.dearest for module in features() if hasattr(module, "dearest")), service]:
         with uncached, deployed(engine) as site:
             rows += [(dearest, _measure(site, dearest)) for dearest in find(site)]
     return rows
-
-
-def features() -> list[Any]:
-    """Return the features that have a public call or a frame."""
-    return [one for one in app.FEATURES if (ROOT / "tests" / one.name / "dearest.py").exists()]
 
 
 def _measure(site: Deployed, dearest: Dearest) -> Figures:
@@ -146,5 +141,6 @@ def without_time(table: str) -> str:
 if __name__ == "__main__":
     with start(DYNOXIDE, None) as running:
         written = table(measure(running))
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    DOCUMENT.write_text(f"{before}{BEGIN}{written}{END}{rest.partition(END)[2]}")
+    if without_time(written) != without_time(documented()):  # else the times are those of another machine
+        before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+        DOCUMENT.write_text(f"{before}{BEGIN}{written}{END}{rest.partition(END)[2]}")

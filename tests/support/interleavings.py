@@ -127,20 +127,20 @@ def explore(workers: Sequence[Worker], check: Check, begin: Callable[[], Memory]
     while todo:
         schedule = todo.pop()
         table, running = _run(workers, schedule, begin())
-        replies = [table.replies.get(one) for one in running]  # a worker's next request follows from them
+        replies = [table.replies.get(task) for task in running]  # a worker's next request follows from them
         state = repr((sorted(table.items.items(), key=str), table.changes, replies))
         if state not in visited:
             visited.add(state)
-            check(table, [one.dead for one in running], schedule)
-            todo += [(*schedule, number) for number, one in enumerate(running) if not one.dead]
+            check(table, [task.dead for task in running], schedule)
+            todo += [(*schedule, number) for number, task in enumerate(running) if not task.dead]
     return len(visited)
 
 
 def _run(workers: Sequence[Worker], schedule: Iterable[int], table: Memory) -> tuple[Memory, list[greenlet]]:
     """Run workers in the order of a schedule, one request at each step."""
     running = [greenlet(lambda work=work: work(table)) for work in workers]
-    for one in running:
-        one.switch()  # up to its first request
+    for task in running:
+        task.switch()  # up to its first request
     for number in schedule:
         running[number].switch()
     return table, running

@@ -72,7 +72,7 @@ def tableless(site: Deployed) -> Iterator[Invocation]:
 
 def features() -> list[Any]:
     """Return the test file of each feature, which has its `story` and its `COSTS`."""
-    return [import_module(f"tests.{one.name}.test_{one.name}") for one in app.FEATURES]
+    return [import_module(f"tests.{feature.name}.test_{feature.name}") for feature in app.FEATURES]
 
 
 def costs() -> dict[tuple[str, str], tuple[int, float, float]]:

@@ -91,9 +91,9 @@ def find_accessibility_violations(page: Page) -> list[str]:
     for scheme in schemes:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         found += [
-            f"{scheme}: {one['id']}: {node['html']} {node['failureSummary']}"
-            for one in Axe().run(page).response["violations"]
-            for node in one["nodes"]
+            f"{scheme}: {violation['id']}: {node['html']} {node['failureSummary']}"
+            for violation in Axe().run(page).response["violations"]
+            for node in violation["nodes"]
         ]
     return found
 

@@ -91,7 +91,9 @@ def seen() -> Iterator[set[Seen]]:
 def see(service: str, operation: str, request: Mapping[str, Any], endpoint: str = "") -> None:
     """Record a call, if a function makes it."""
     if function := running():
-        _seen.update(Seen(function, one) for one in needed(service, operation, request, endpoint))
+        _seen.update(
+            Seen(function, permission) for permission in needed(service, operation, request, endpoint)
+        )
 
 
 def needed(service: str, operation: str, request: Mapping[str, Any], endpoint: str = "") -> set[Permission]:
@@ -153,7 +155,7 @@ def missing(calls: Iterable[Seen]) -> list[Seen]:
     """Return the needed permissions that the functions' policies do not allow."""
     policies = {name: allowed(name) for name in files()}
     return sorted(
-        one for one in calls if not any(own.covers(one.permission) for own in policies[one.function])
+        call for call in calls if not any(own.covers(call.permission) for own in policies[call.function])
     )
 
 

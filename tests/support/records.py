@@ -57,7 +57,7 @@ class Reader:
     def read(self, *functions: str) -> list[dict[str, Any]]:
         """Return the new records that Lambda delivers to one of these functions, by default to `apply`."""
         names = functions or ("apply",)
-        return [one for one in self.read_all() if any(filters.passes(one, name) for name in names)]
+        return [record for record in self.read_all() if any(filters.passes(record, name) for name in names)]
 
     def read_all(self) -> list[dict[str, Any]]:
         """Return the records that are new since the last call, also those that no function gets."""
@@ -66,7 +66,7 @@ class Reader:
             while True:
                 reply = self._streams.get_records(ShardIterator=iterator)
                 iterator = self._iterators[i] = reply.get("NextShardIterator", iterator)
-                found += [to_lambda_record(one, self._arn) for one in reply["Records"]]
+                found += [to_lambda_record(record, self._arn) for record in reply["Records"]]
                 if not reply["Records"]:
                     break
         assert_nothing_is_filtered_out(found)
@@ -77,11 +77,11 @@ def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:
     """Assert that no contribution and no topic needs a record that Lambda's filters leave out."""
     import app
 
-    for one in [one for one in records if not filters.passes(one, "apply")]:
-        difference = engine.compute(app.CONTRIBUTIONS, one)
-        assert not difference.sums, one
-        assert not difference.poison, one
-    left_out = [one for one in records if not filters.passes(one, "push")]
+    for record in [record for record in records if not filters.passes(record, "apply")]:
+        difference = engine.compute(app.CONTRIBUTIONS, record)
+        assert not difference.sums, record
+        assert not difference.poison, record
+    left_out = [record for record in records if not filters.passes(record, "push")]
     assert subscriptions.changed_topics(app.TOPICS, left_out) == {}
 
 
@@ -89,7 +89,7 @@ def read_changes(records: Iterable[Any]) -> list[Images]:
     """Return the changes of stream records, as the followers of the app get them."""
     import app
 
-    changes = (engine.compute(app.CONTRIBUTIONS, one).change for one in records)
+    changes = (engine.compute(app.CONTRIBUTIONS, record).change for record in records)
     return [change for change in changes if change]
 
 

@@ -181,9 +181,9 @@ class Run:
 
     def post(self, *views: dict[str, str], port: int = 0) -> None:
         for first in range(0, len(views), 25):  # the limit of a request without a token
-            some = list(views[first : first + 25])
-            answer = self.call("POST", "/views", {"events": some}, port=port)
-            assert answer == (202, {"accepted": len(some), "rejected": []}), answer
+            events = list(views[first : first + 25])
+            answer = self.call("POST", "/views", {"events": events}, port=port)
+            assert answer == (202, {"accepted": len(events), "rejected": []}), answer
 
     def views(self) -> int:
         status, page = self.call("GET", f"/views?url={quote(PAGE, safe='')}")

@@ -1,6 +1,6 @@
 """The units of each repeatable operation, with those of both consumers of the stream, for `ops cost`.
 
-`make units` writes them, and a test measures them again.
+`make units` writes them to ops/units.json, and a test measures them again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
-from local.engines.engine import Engine, start
+from local.engines.engine import DYNOXIDE, Engine, start
 from local.filters import passes
+from ops.costs import HERE
 from ops.maintenance.audit import scan
 from tests.support.capacity import Item, item_size
 from tests.support.deployed import Deployed, Invocation, deployed
@@ -84,7 +85,7 @@ def _stored(site: Deployed) -> int:
     for stored in scan(site.table.client, site.table.name):
         if stored.get("ttl", soon) >= soon:
             item = pack(stored)
-            total += sum(OVERHEAD + item_size(one) for one in (item, *_entries(item)))
+            total += sum(OVERHEAD + item_size(entry) for entry in (item, *_entries(item)))
     return total
 
 
@@ -96,11 +97,7 @@ def _entries(item: Item) -> Iterator[Item]:
         yield item
 
 
-def main() -> None:
-    """Print the units of every operation as JSON."""
-    with start("dynoxide", data=None) as engine:
-        print(json.dumps({name: measure(engine, name) for name in UNITS}, indent=2))
-
-
 if __name__ == "__main__":
-    main()
+    with start(DYNOXIDE, data=None) as running:
+        written = json.dumps({name: measure(running, name) for name in UNITS}, indent=2)
+    (HERE / "units.json").write_text(f"{written}\n", encoding="utf-8")

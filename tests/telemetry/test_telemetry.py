@@ -74,7 +74,7 @@ def test_a_small_stage_publishes_few_metrics_and_only_what_is_not_zero(
     app.apply({"Records": [record(None, {"pk": "PLAYER#p", "sk": "BOARD#b#1", "score": "many"})]}, None)
     [line] = lines(capsys)
     assert line["Quarantined"] == [1.0]
-    assert [one["Name"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["Quarantined"]
+    assert [metric["Name"] for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["Quarantined"]
 
 
 def test_accepted_and_applied_views_are_counted(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,8 +125,8 @@ def is_forgotten(stream: Stream) -> bool:
     ).items
     series = view_queries.read_series(new_context(stream.table, NOW), SeriesQuery(url=SPAM)).items
     assert stream.count(SPAM) == (0, 0)
-    assert [one.url for one in top] == [GOOD]
-    assert not any(one.views or one.visitors for one in series)
+    assert [page.url for page in top] == [GOOD]
+    assert not any(point.views or point.visitors for point in series)
     # A marker that is delivered again writes its echo again: the union of tokens in `seen` has no tag.
     return all(set(item) - NO_SUMS - {"seen"} == {"ttl"} for item in page_items(stream))
 

@@ -93,7 +93,7 @@ def test_a_fault_of_the_total_is_found(fault: str, monkeypatch: pytest.MonkeyPat
 
 
 def views(site: Site) -> list[tuple[str, int]]:
-    return [(one["site"], one["views"]) for one in site.get("/sites", Authorization=site.admin())["items"]]
+    return [(item["site"], item["views"]) for item in site.get("/sites", Authorization=site.admin())["items"]]
 
 
 def send(site: Site, days_ago: int, client: str) -> None:

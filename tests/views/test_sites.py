@@ -44,10 +44,10 @@ def test_a_visitor_of_several_pages_is_one_visitor_of_the_site(site: Site) -> No
     site.settle()
     found = site.get(f"/views/site?site={HOST}&from={day(2)}&to={day(1)}")
     assert (found["views"], found["visitors"]) == (4, 3)
-    assert [(one["views"], one["visitors"]) for one in found["items"]] == [(1, 1), (3, 2)]
+    assert [(item["views"], item["visitors"]) for item in found["items"]] == [(1, 1), (3, 2)]
     hours = site.get(f"/views/site?site={HOST}&interval=hour&from={day(1)}&to={day(1)}")
     assert (hours["views"], hours["visitors"], len(hours["items"])) == (3, 2, 24)
-    assert {one["time"][11:13]: one["visitors"] for one in hours["items"] if one["views"]} == {
+    assert {item["time"][11:13]: item["visitors"] for item in hours["items"] if item["views"]} == {
         "12": 1,
         "14": 1,
     }
@@ -67,8 +67,8 @@ def test_a_view_that_is_sent_and_delivered_again_counts_once_for_its_site(site: 
     for _ in range(2):
         site.post(event(referrer="https://news.example/", campaign="spring"))
     records = site.stream.read()
-    for some in (records, records, records[::-1]):
-        app.apply({"Records": some}, None)
+    for delivered in (records, records, records[::-1]):
+        app.apply({"Records": delivered}, None)
     assert drift(site.table, app.CONTRIBUTIONS) == {}
     site.settle()
     assert site.get(f"/views/site?site={HOST}")["views"] == 1
@@ -176,11 +176,11 @@ def test_the_queue_carries_the_source(site: Site, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(app, "stage", app.stage._replace(queue_url="https://queue.example/"))
     site.post(event(referrer="http://www.google.de/a", campaign="spring"))
     site.post(event(path="b") | {"source": "News Letter"})
-    for one in sent:
-        found = check(one, Settings(), NOON)
+    for shown in sent:
+        found = check(shown, Settings(), NOON)
         assert isinstance(found, View)
         assert found.referrer == ("google" if found.campaign else "news letter")
-    assert [one.get("campaign", "") for one in sent] == ["spring", ""]
+    assert [shown.get("campaign", "") for shown in sent] == ["spring", ""]
 
 
 def test_a_source_beside_a_list_of_events_is_refused(site: Site) -> None:
@@ -213,22 +213,22 @@ def test_the_lists_of_a_period_are_those_of_a_naive_twin(site: Site) -> None:
     assert drift(site.table, app.CONTRIBUTIONS) == {}
     for start, end in ((6, 1), (4, 2), (1, 1)):
         days = {day(n) for n in range(end, start + 1)}
-        some = [one for one in sent if one["time"][:10] in days]
+        chosen = [shown for shown in sent if shown["time"][:10] in days]
         query = f"site={HOST}&from={day(start)}&to={day(end)}"
         for path, name, values in (
-            ("top", "url", Counter(one["url"] for one in some)),
-            ("referrers", "referrer", Counter(one["referrer"][8:-1] for one in some)),
-            ("campaigns", "campaign", Counter(one["campaign"] for one in some if one["campaign"])),
+            ("top", "url", Counter(shown["url"] for shown in chosen)),
+            ("referrers", "referrer", Counter(shown["referrer"][8:-1] for shown in chosen)),
+            ("campaigns", "campaign", Counter(shown["campaign"] for shown in chosen if shown["campaign"])),
         ):
-            right = sorted(values.items(), key=lambda one: (-one[1], one[0]))
+            right = sorted(values.items(), key=lambda row: (-row[1], row[0]))
             found = site.get(f"/views/{path}?{query}&limit=100")
-            assert [(one[name], one["views"]) for one in found["items"]] == right
+            assert [(item[name], item["views"]) for item in found["items"]] == right
             assert "complete" not in found
             few = site.get(f"/views/{path}?{query}&limit=3")
-            assert [one["views"] for one in few["items"]] == [views for _, views in right[:3]]
+            assert [item["views"] for item in few["items"]] == [views for _, views in right[:3]]
         whole = site.get(f"/views/site?{query}")
-        visitors = {(one["time"][:10], one["clientId"]) for one in some}
-        assert (whole["views"], whole["visitors"]) == (len(some), len(visitors))
+        visitors = {(shown["time"][:10], shown["clientId"]) for shown in chosen}
+        assert (whole["views"], whole["visitors"]) == (len(chosen), len(visitors))
 
 
 def test_a_period_is_of_whole_days_and_by_default_of_thirty(site: Site) -> None:
@@ -237,7 +237,7 @@ def test_a_period_is_of_whole_days_and_by_default_of_thirty(site: Site) -> None:
     site.settle()
 
     def count(query: str) -> int:
-        return sum(one["views"] for one in site.get(f"/views/referrers?site={HOST}{query}")["items"])
+        return sum(item["views"] for item in site.get(f"/views/referrers?site={HOST}{query}")["items"])
 
     assert count("") == count(f"&from={day(29)}") == 3
     assert count(f"&from={day(3)}T23:00:00Z&to={day(3)}T23:00:01Z") == 1
@@ -275,9 +275,9 @@ def test_the_longest_period_is_read(site: Site) -> None:
 def test_admins_list_the_sites_largest_first_page_by_page(site: Site) -> None:
     for i, host in enumerate(("small.example", "large.example", "middle.example")):
         count = (1, 40, 9)[i]
-        some = [event(client=f"c-{n}") | {"url": f"https://{host}/"} for n in range(count)]
+        chosen = [event(client=f"c-{n}") | {"url": f"https://{host}/"} for n in range(count)]
         for time in (NOON - timedelta(days=1), NOON):  # a place follows from the days before the newest
-            several = [one | {"time": time.isoformat()} for one in some]
+            several = [shown | {"time": time.isoformat()} for shown in chosen]
             site.post({"events": several}, Authorization=site.admin())
             site.settle()
     assert site.call("GET", "/sites")[0] == 401
@@ -285,7 +285,7 @@ def test_admins_list_the_sites_largest_first_page_by_page(site: Site) -> None:
     found, cursor = [], ""
     while cursor is not None:
         page = site.get(f"/sites?limit=1&cursor={cursor}", Authorization=site.admin())
-        found += [(one["site"], one["views"]) for one in page["items"]]
+        found += [(item["site"], item["views"]) for item in page["items"]]
         cursor = page["cursor"]
     assert found == [("large.example", 80), ("middle.example", 18), ("small.example", 2)]
 
@@ -374,10 +374,10 @@ def test_an_audit_finds_and_repairs_every_sum_of_a_site(site: Site) -> None:
 def test_the_ten_most_viewed_pages_of_a_busy_month_are_exact(site: Site) -> None:
     days = [day(number) for number in range(30)]
     views = {f"https://{HOST}/{number:03}": 2_000 // (number + 1) for number in range(100)}
-    items = [full(sites.day_key(HOST, one), 10**6) for one in days]
+    items = [full(sites.day_key(HOST, day), 10**6) for day in days]
     items += [
-        full(day_key(url, one), count + number, sites.list_key(HOST, sites.PAGES, one))
-        for number, one in enumerate(days)
+        full(day_key(url, day), count + number, sites.list_key(HOST, sites.PAGES, day))
+        for number, day in enumerate(days)
         for url, count in views.items()
     ]
     site.table.batch_put(items)

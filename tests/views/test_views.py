@@ -30,6 +30,7 @@ from tests.support.limits import freeze
 from tests.support.records import scan
 from tests.support.site import Site
 from tests.support.tables import create_queue
+from tests.views.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.views.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 
 PAGE = "https://example.org/a"
@@ -58,7 +59,7 @@ def test_an_address_without_a_scheme_is_accepted_by_every_route(site: Site) -> N
     assert site.get(f"/views/series?url={published}")["items"][-1]["views"] >= 1
     assert "views: 2" in site.get(f"/views/badge.svg?url={published}")
     events = site.get(f"/views/events?url={published}", Authorization=site.admin())["items"]
-    assert [one["url"] for one in events] == [url, url]
+    assert [event["url"] for event in events] == [url, url]
     assert site.get("/views/top?site=myblog.com")["items"] == [{"url": url, "views": 2}]
     assert subscriptions.canonical(app.TOPICS, f"views:{published}") == f"views:{url}"
     with_port = "localhost:8000/x"
@@ -80,8 +81,8 @@ def test_the_same_view_in_another_notation_counts_once(site: Site) -> None:
         {"url": PAGE, "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "clientId": "c"},
         {"url": PAGE, "time": now.strftime("%Y-%m-%dT%H:%M:%S.000Z"), "clientId": "c"},
     ]
-    for one in same:
-        assert site.post(one)[0] == 202
+    for notation in same:
+        assert site.post(notation)[0] == 202
     assert site.post({"events": same})[1]["accepted"] == 4
     site.settle()
     assert site.get(f"/views?url={PAGE}")["views"] == 1
@@ -115,9 +116,9 @@ def test_an_event_of_any_shape_gets_a_reason(site: Site) -> None:
 
 @pytest.mark.parametrize("number", ["1e-999", "1e99999999999999999999", "9" * 50])
 def test_an_event_may_have_any_number_in_a_field_that_views_do_not_have(site: Site, number: str) -> None:
-    one = json.dumps(event() | {"screen": "?"}).replace('"?"', number)
-    assert site.post(one.encode()) == (202, {"accepted": 1, "rejected": []})
-    assert site.post(f'{{"events": [{one}]}}'.encode()) == (202, {"accepted": 1, "rejected": []})
+    body = json.dumps(event() | {"screen": "?"}).replace('"?"', number)
+    assert site.post(body.encode()) == (202, {"accepted": 1, "rejected": []})
+    assert site.post(f'{{"events": [{body}]}}'.encode()) == (202, {"accepted": 1, "rejected": []})
     bad = f'{{"url": "{PAGE}", "time": {number}, "clientId": "c"}}'
     assert site.post(bad.encode())[1]["message"].startswith("`time` ")
 
@@ -380,7 +381,7 @@ def test_a_series_has_every_hour_with_0_for_gaps(site: Site) -> None:
     site.settle()
     frame = f"from={start:%Y-%m-%dT09:59:00Z}&to={start:%Y-%m-%dT13:00:00Z}"
     items = site.get(f"/views/series?url={PAGE}&interval=hour&{frame}")["items"]
-    assert [(one["time"][11:], one["views"], one["visitors"]) for one in items] == [
+    assert [(item["time"][11:], item["views"], item["visitors"]) for item in items] == [
         ("09:00:00Z", 0, 0),
         ("10:00:00Z", 3, 2),
         ("11:00:00Z", 0, 0),
@@ -398,8 +399,8 @@ def test_a_client_is_one_visitor_a_day(site: Site) -> None:
     site.settle()
     found = site.get(f"/views?url={PAGE}")
     items = site.get(f"/views/series?url={PAGE}")["items"]
-    assert found["views"] == sum(one["views"] for one in items) == 4
-    assert found["visitors"] == sum(one["visitors"] for one in items)
+    assert found["views"] == sum(item["views"] for item in items) == 4
+    assert found["visitors"] == sum(item["visitors"] for item in items)
     assert found["visitors"] in (3, 4)  # 4 in the first 90 seconds after midnight
     assert len(items) in (30, 31)
 
@@ -464,7 +465,7 @@ def test_an_admin_lists_the_events_of_a_time_range_oldest_first(site: Site) -> N
         if page["cursor"] is None:
             break
         cursor = f"&cursor={page['cursor']}"
-    assert [one["clientId"] for one in seen] == [f"c{i}" for i in range(6)]
+    assert [view["clientId"] for view in seen] == [f"c{i}" for i in range(6)]
     assert seen[0] == {"url": PAGE, "time": f"{start:%Y-%m-%dT%H:%M:%SZ}", "clientId": "c0"}
 
 
@@ -495,7 +496,7 @@ def test_the_time_range_of_the_first_page_holds_for_all_pages(site: Site) -> Non
         page = view_queries.list_events(
             new_context(site.table, now + timedelta(seconds=later), settings.current()), query
         )
-        seen += [one.client_id for one in page.items]
+        seen += [item.client_id for item in page.items]
         cursor = page.cursor
         if cursor is None:
             break
@@ -561,7 +562,7 @@ def test_a_stage_with_a_queue_sends_events_to_it_and_writes_nothing(site: Site) 
     ):
         messages += found
     assert len(messages) == 3
-    records = [{"messageId": one["MessageId"], "body": one["Body"]} for one in messages]
+    records = [{"messageId": message["MessageId"], "body": message["Body"]} for message in messages]
     assert app.write_views({"Records": records}, None) == {"batchItemFailures": []}
     site.settle()
     assert site.get(f"/views?url={PAGE}")["views"] == 60
@@ -574,7 +575,7 @@ def test_the_longest_events_fit_into_queue_messages() -> None:
     bodies = [json.dumps({"events": longest[i : i + queue.EVENTS]}) for i in range(0, 500, queue.EVENTS)]
     groups = list(queue._batches([{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]))
     assert sum(len(group) for group in groups) == len(bodies)
-    assert all(sum(len(one["MessageBody"]) for one in group) < 256 * 1024 for group in groups)
+    assert all(sum(len(view["MessageBody"]) for view in group) < 256 * 1024 for group in groups)
     assert all(len(group) <= 10 for group in groups)
 
 
@@ -583,7 +584,7 @@ def test_a_client_id_may_contain_a_hash_sign(site: Site) -> None:
         assert site.post(event(client=client))[1]["accepted"] == 1
     site.settle()
     seen = site.get(f"/views/events?url={PAGE}", Authorization=site.admin())["items"]
-    assert sorted(one["clientId"] for one in seen) == ["#", "a#CID#b", "a#b"]
+    assert sorted(view["clientId"] for view in seen) == ["#", "a#CID#b", "a#b"]
     assert site.get(f"/views?url={PAGE}")["visitors"] == 3
 
 

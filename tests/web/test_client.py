@@ -132,7 +132,7 @@ def test_a_cut_socket_reconnects_with_the_current_value(run: Run, browser: Brows
         run.post({"url": "example.org/cut", "time": _now(), "clientId": "c"})
         page.wait_for_function("states.at(-1) === true && values.at(-1) === 1")
         page.evaluate("stop()")
-        page.wait_for_function("sockets.every((one) => one.readyState === WebSocket.CLOSED)")
+        page.wait_for_function("sockets.every((socket) => socket.readyState === WebSocket.CLOSED)")
 
 
 POLL = """
@@ -170,18 +170,18 @@ def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str
       chat.addEventListener("message", ({ detail }) => heard.push(detail.text));
     }
     """
-    with open_page(browser, blank) as one, open_page(browser, blank) as other:
-        for page in (one, other):
+    with open_page(browser, blank) as first, open_page(browser, blank) as other:
+        for page in (first, other):
             page.evaluate(enter, [run.page, ""])
-        for page in (one, other):
+        for page in (first, other):
             page.wait_for_function("chat.state === 'matched' && chat.resumeToken")
-        resume = one.evaluate("chat.suspend(), chat.resumeToken")
-        one.reload()
-        one.evaluate(enter, [run.page, resume])
-        one.wait_for_function("chat.state === 'matched'")
+        resume = first.evaluate("chat.suspend(), chat.resumeToken")
+        first.reload()
+        first.evaluate(enter, [run.page, resume])
+        first.wait_for_function("chat.state === 'matched'")
         other.wait_for_function("chat.state === 'matched'")
         until(lambda: other.evaluate("chat.sendMessage('still here?').then(() => true, () => false)"), "sent")
-        one.wait_for_function("heard.at(-1) === 'still here?'")
+        first.wait_for_function("heard.at(-1) === 'still here?'")
 
 
 FREEZE = """
@@ -200,20 +200,20 @@ async ([url, lobby]) => {
 
 
 def test_a_partner_out_of_reach_is_noticed_within_seconds(run: Run, browser: Browser, blank: str) -> None:
-    with open_page(browser, blank) as one, open_page(browser, blank) as other:
-        for page in (one, other):
+    with open_page(browser, blank) as first, open_page(browser, blank) as other:
+        for page in (first, other):
             page.evaluate(FREEZE, [run.page, "frozen"])
-        for page in (one, other):
+        for page in (first, other):
             page.wait_for_function("chat.state === 'matched'")
-        name = one.evaluate("chat.pair")
-        assert (one.evaluate("say('hello')"), other.evaluate("chat.pair")) == ("confirmed", name)
+        name = first.evaluate("chat.pair")
+        assert (first.evaluate("say('hello')"), other.evaluate("chat.pair")) == ("confirmed", name)
         texts = [str(number) for number in range(20)]
-        assert one.evaluate("(texts) => Promise.all(texts.map(say))", texts) == ["confirmed"] * 20
+        assert first.evaluate("(texts) => Promise.all(texts.map(say))", texts) == ["confirmed"] * 20
         assert other.evaluate("heard") == ["hello", *texts]
         other.evaluate("window.isFrozen = true")
         begun = time.monotonic()
-        assert one.evaluate("say('are you there?')") == "unconfirmed"
-        one.wait_for_function("chat.state === 'waiting'")
+        assert first.evaluate("say('are you there?')") == "unconfirmed"
+        first.wait_for_function("chat.state === 'waiting'")
         assert time.monotonic() - begun < 10
 
 
@@ -234,7 +234,7 @@ def test_npm_packs_the_client_with_its_types() -> None:
         check=True,
     )
     [packed] = json.loads(done.stdout)
-    assert {one["path"] for one in packed["files"]} == {
+    assert {file["path"] for file in packed["files"]} == {
         *("package.json", "README.md", "lib/hubbub.d.ts", "lib/react.d.ts"),
         *("lib/hubbub.js", "lib/core.js", "lib/socket.js", "lib/chat.js"),
     }

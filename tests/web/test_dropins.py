@@ -540,7 +540,7 @@ def test_more_comments_load_on_scrolling_and_filters_apply(
             count = shown.count()
             page.mouse.wheel(0, 10_000)
             shown.nth(count).wait_for()
-        assert [one.get_attribute("data-author") for one in shown.all()] == [
+        assert [item.get_attribute("data-author") for item in shown.all()] == [
             f"author-{i}" for i in range(23, -1, -1)
         ]
         page.get_by_role("button", name="5 stars").locator("span:text-is('4')").wait_for()
@@ -571,10 +571,10 @@ def test_a_visitor_finds_a_comment_helpful_and_replies_on_a_foreign_page(
 ) -> None:
     from playwright.sync_api import expect
 
-    one = f"/products/boot/comments/{comment(product, 'other', 'boot')['id']}"
+    path = f"/products/boot/comments/{comment(product, 'other', 'boot')['id']}"
     for number in range(11):
         body = {"text": f"reply {number} {EVIL}"}
-        assert product.call("POST", f"{one}/replies", body, token(product, "replier"))[0] == 201
+        assert product.call("POST", f"{path}/replies", body, token(product, "replier"))[0] == 201
     with open_page(browser, shop.publish("/page", comments(product, "boot", "me"))) as page:
         helpful = page.get_by_role("button", name="Helpful")
         expect(helpful).to_have_attribute("aria-pressed", "false")
@@ -587,7 +587,7 @@ def test_a_visitor_finds_a_comment_helpful_and_replies_on_a_foreign_page(
         expect(helpful).to_have_attribute("aria-pressed", "true")
         helpful.press("Enter")
         expect(helpful).to_have_text("Helpful 0")
-        assert product.call("GET", one)[1]["votes"] == 0
+        assert product.call("GET", path)[1]["votes"] == 0
         replies = page.locator("[part=reply]")
         opens = page.get_by_role("button", name="11 replies")
         opens.press("Enter")
@@ -604,7 +604,7 @@ def test_a_visitor_finds_a_comment_helpful_and_replies_on_a_foreign_page(
         replies.nth(11).get_by_role("button", name="Delete this reply?").press("Enter")
         expect(replies).to_have_count(11)
         expect(opens).to_be_focused()
-        assert product.call("GET", one)[1]["replies"] == 11
+        assert product.call("GET", path)[1]["replies"] == 11
         opens.press("Enter")
         expect(replies).to_have_count(0)
 
@@ -628,9 +628,9 @@ def test_a_visitor_without_a_token_sees_votes_and_replies_without_buttons_that_f
 ) -> None:
     from playwright.sync_api import expect
 
-    one = f"/products/belt/comments/{comment(product, 'other', 'belt')['id']}"
-    assert product.call("PUT", f"{one}/vote", {}, token(product, "reader"))[0] == 201
-    assert product.call("POST", f"{one}/replies", {"text": "Yes."}, token(product, "reader"))[0] == 201
+    path = f"/products/belt/comments/{comment(product, 'other', 'belt')['id']}"
+    assert product.call("PUT", f"{path}/vote", {}, token(product, "reader"))[0] == 201
+    assert product.call("POST", f"{path}/replies", {"text": "Yes."}, token(product, "reader"))[0] == 201
     comment(product, "another", "belt")
     with open_page(browser, shop.publish("/page", comments(product, "belt"))) as page:
         expect(page.get_by_text("1 person found this helpful")).to_be_visible()
@@ -990,8 +990,8 @@ def visible(page: Page, widget: str) -> list[str]:
     """Return the parts of a widget that show a text."""
     found: list[str] = page.evaluate(
         """name => [...document.querySelector(name).shadowRoot.querySelectorAll("[part]")]
-          .filter((one) => one.checkVisibility() && one.innerText.trim())
-          .map((one) => one.getAttribute("part"))""",
+          .filter((first) => first.checkVisibility() && first.innerText.trim())
+          .map((first) => first.getAttribute("part"))""",
         widget,
     )
     return found
@@ -1035,39 +1035,39 @@ def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, sho
     address = shop.publish("/page", chat(product, "two"))
     sockets: list[str] = []
     with (
-        open_page(browser, "about:blank") as one,
+        open_page(browser, "about:blank") as page,
         open_page(browser, address) as other,
         open_page(browser, address) as third,
     ):
-        one.on("websocket", lambda socket: sockets.append(socket.url))
-        one.goto(address)
-        one.get_by_role("button", name="Start chatting").wait_for()
+        page.on("websocket", lambda socket: sockets.append(socket.url))
+        page.goto(address)
+        page.get_by_role("button", name="Start chatting").wait_for()
         assert sockets == [], "nothing is sent before the visitor starts"
-        start_chat(one, other)
+        start_chat(page, other)
         other.evaluate(TYPING)
-        one.get_by_label("Message", exact=True).press_sequentially("h")
+        page.get_by_label("Message", exact=True).press_sequentially("h")
         other.evaluate("window.typing")
-        say(one, EVIL)
+        say(page, EVIL)
         other.locator("[part~=theirs]", has_text=EVIL).wait_for()
         assert re.fullmatch(r"\d\d:\d\d", other.inner_text("[part~=theirs] time"))
-        say(one, "w" * 2000)
+        say(page, "w" * 2000)
         fits = (
             "line => [line.scrollWidth <= line.clientWidth, line.offsetWidth < line.parentNode.clientWidth]"
         )
         assert other.locator("[part~=theirs]").nth(1).evaluate(fits) == [True, True]
         say(other, "hi")
-        one.locator("[part~=theirs]", has_text="hi").wait_for()
-        assert one.title() == TITLE
-        assert offered(one) == ["Send", "Next", "Leave", "Report"]
-        one.get_by_role("button", name="Leave").click()
-        one.get_by_text("You have left the chat.").wait_for()
+        page.locator("[part~=theirs]", has_text="hi").wait_for()
+        assert page.title() == TITLE
+        assert offered(page) == ["Send", "Next", "Leave", "Report"]
+        page.get_by_role("button", name="Leave").click()
+        page.get_by_text("You have left the chat.").wait_for()
         other.get_by_text("The stranger has left.").wait_for()
-        assert (offered(one), offered(other)) == (["Next", "Report"], ["Next", "Leave", "Report"])
+        assert (offered(page), offered(other)) == (["Next", "Report"], ["Next", "Leave", "Report"])
         other.get_by_role("button", name="Leave").click()  # the same two do not meet again at once
         third.get_by_role("button", name="Start chatting").click()
-        one.get_by_role("button", name="Next").click()
-        one.get_by_text("You are chatting with a stranger").wait_for()
-        assert one.locator("[part~=message]").count() == 0, "a new partner"
+        page.get_by_role("button", name="Next").click()
+        page.get_by_text("You are chatting with a stranger").wait_for()
+        assert page.locator("[part~=message]").count() == 0, "a new partner"
 
 
 def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
@@ -1075,23 +1075,23 @@ def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
 ) -> None:
     address = shop.publish("/page", chat(product, "kept"))
     with (
-        open_page(browser, address, script=KEEP_SOCKETS) as one,
+        open_page(browser, address, script=KEEP_SOCKETS) as first,
         open_page(browser, address) as other,
     ):
-        start_chat(one, other)
-        say(one, "before")
+        start_chat(first, other)
+        say(first, "before")
         other.locator("[part~=theirs]", has_text="before").wait_for()
-        one.reload()
-        for page in (one, other):
+        first.reload()
+        for page in (first, other):
             page.get_by_text("You are back with the same stranger.").wait_for()
         assert other.locator("[part~=theirs]").count() == 1, "it is the same conversation"
-        say(one, "back again")
+        say(first, "back again")
         other.locator("[part~=theirs]", has_text="back again").wait_for()
-        one.evaluate("window.sockets.at(-1).close(3000)")
-        one.locator("hubbub-chat[data-state=offline]").wait_for()
-        one.get_by_text("You are chatting with a stranger").wait_for()
+        first.evaluate("window.sockets.at(-1).close(3000)")
+        first.locator("hubbub-chat[data-state=offline]").wait_for()
+        first.get_by_text("You are chatting with a stranger").wait_for()
         other.get_by_text("You are chatting with a stranger").wait_for()
-        say(one, "still there?")
+        say(first, "still there?")
         other.locator("[part~=theirs]", has_text="still there?").wait_for()
 
 
@@ -1099,25 +1099,25 @@ def test_a_message_that_was_refused_can_be_sent_again_and_a_stranger_reported(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     address = shop.publish("/page", chat(product, "told"))
-    with open_page(browser, address) as one, open_page(browser, address) as other:
-        start_chat(one, other)
+    with open_page(browser, address) as page, open_page(browser, address) as other:
+        start_chat(page, other)
         for number in range(31):  # one more than a connection may send in ten seconds
-            say(one, f"line {number}")
-        refused = one.locator("[part~=mine]:has(.problem)")
+            say(page, f"line {number}")
+        refused = page.locator("[part~=mine]:has(.problem)")
         refused.first.wait_for()
         assert "Not sent. You are sending too fast." in refused.first.inner_text()
         settled = "() => !document.querySelector('hubbub-chat').shadowRoot.querySelector('.sending')"
-        one.wait_for_function(settled)
+        page.wait_for_function(settled)
         before = refused.count()
-        one.wait_for_timeout(10_000)  # the window of the rate: ten refusals in a row close the connection
+        page.wait_for_timeout(10_000)  # the window of the rate: ten refusals in a row close the connection
         refused.first.get_by_role("button", name="Send again").click()
-        one.wait_for_function(settled)
+        page.wait_for_function(settled)
         assert refused.count() == before - 1
         other.get_by_role("button", name="Report").click()
         other.get_by_label("Reason").select_option("Advertising")
         other.get_by_role("button", name="Send report").click()
         other.get_by_text("Your report was sent.").wait_for()
-        one.get_by_text("Waiting for a stranger").wait_for()
+        page.get_by_text("Waiting for a stranger").wait_for()
     reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
     assert [report["reason"] for report in reports if report["lobby"] == "told"] == ["Advertising"]
 
@@ -1125,14 +1125,14 @@ def test_a_message_that_was_refused_can_be_sent_again_and_a_stranger_reported(
 def test_a_report_has_the_last_messages_that_fit(browser: Browser, product: Run, shop: OtherSite) -> None:
     address = shop.publish("/page", chat(product, "spam"))
     texts = ("買" * 1500, "買" * 1400, "buy this")  # together more bytes than a frame may have
-    with open_page(browser, address) as one, open_page(browser, address) as other:
-        start_chat(one, other)
+    with open_page(browser, address) as first, open_page(browser, address) as other:
+        start_chat(first, other)
         for text in texts:
             say(other, text)
-        one.locator("[part~=theirs]", has_text="buy this").wait_for()
-        one.get_by_role("button", name="Report").click()
-        one.get_by_role("button", name="Send report").click()
-        for page in (one, other):
+        first.locator("[part~=theirs]", has_text="buy this").wait_for()
+        first.get_by_role("button", name="Report").click()
+        first.get_by_role("button", name="Send report").click()
+        for page in (first, other):
             page.get_by_text("Waiting for a stranger").wait_for()
     reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
     [report] = [report for report in reports if report["lobby"] == "spam"]
@@ -1141,16 +1141,16 @@ def test_a_report_has_the_last_messages_that_fit(browser: Browser, product: Run,
 
 def test_a_stranger_that_has_left_can_be_reported(browser: Browser, product: Run, shop: OtherSite) -> None:
     address = shop.publish("/page", chat(product, "gone"))
-    with open_page(browser, address) as one, open_page(browser, address) as other:
-        start_chat(one, other)
+    with open_page(browser, address) as page, open_page(browser, address) as other:
+        start_chat(page, other)
         say(other, "an insult")
-        one.locator("[part~=theirs]", has_text="an insult").wait_for()
-        one.get_by_role("button", name="Report").click()
+        page.locator("[part~=theirs]", has_text="an insult").wait_for()
+        page.get_by_role("button", name="Report").click()
         other.get_by_role("button", name="Leave").click()
-        one.get_by_text("The stranger has left.").wait_for()
-        one.get_by_role("button", name="Send report").click()
-        one.get_by_text("Your report was sent.").wait_for()
-        assert offered(one) == ["Next", "Leave"]
+        page.get_by_text("The stranger has left.").wait_for()
+        page.get_by_role("button", name="Send report").click()
+        page.get_by_text("Your report was sent.").wait_for()
+        assert offered(page) == ["Next", "Leave"]
     reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
     [report] = [report for report in reports if report["lobby"] == "gone"]
     assert report["messages"] == [{"author": "reported", "text": "an insult", "proved": True}]
@@ -1209,7 +1209,7 @@ def test_a_guest_has_one_name_in_all_widgets_and_can_change_it(
         assert len(signed_in) == 2, "its other name"
         assert mine.get_by_role("button", name="Edit").is_visible(), "the comment is still the guest's own"
     listed = product.call("GET", f"/products/{item}/comments")[1]["items"]
-    assert [one["name"] for one in listed if one["id"] != other] == [name.strip()]
+    assert [item["name"] for item in listed if item["id"] != other] == [name.strip()]
 
 
 def test_a_widget_that_comes_later_has_the_name_that_the_visitor_has_typed(

@@ -109,10 +109,10 @@ def test_a_visitor_plays_and_chats_with_the_lines_of_the_page(browser: Browser, 
             assert " ".join(read(other, "tbody tr")[0].split()) == "1 Ann Lee (you) 1,999"
             other.press(".plot", "End")
             assert other.inner_text(".readout").endswith(": 1 player")
-        with open_page(browser, pasted(site, page, "chat")) as one, open_page(browser, one.url) as other:
-            for visitor in (one, other):
+        with open_page(browser, pasted(site, page, "chat")) as first, open_page(browser, first.url) as other:
+            for visitor in (first, other):
                 visitor.get_by_role("button", name="Start chatting").click()
-            one.get_by_text("You are chatting with a stranger").wait_for()
+            first.get_by_text("You are chatting with a stranger").wait_for()
 
 
 def test_another_name_is_shown_in_the_widget_and_in_its_lines_and_remembered(page: Page) -> None:
@@ -211,7 +211,8 @@ def test_axe_finds_nothing(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    "width", [320, 1280, *(pytest.param(one, marks=pytest.mark.long) for one in (390, 768, 1024, 1920, 2560))]
+    "width",
+    [320, 1280, *(pytest.param(width, marks=pytest.mark.long) for width in (390, 768, 1024, 1920, 2560))],
 )
 def test_nothing_overlaps_is_cut_or_moves_at_any_width(browser: Browser, product: Run, width: int) -> None:
     size: dict[str, Any] = {"viewport": {"width": width, "height": 900}}
@@ -221,7 +222,7 @@ def test_nothing_overlaps_is_cut_or_moves_at_any_width(browser: Browser, product
         assert find_overlaps(page, "section :is(header, .shown > *, aside > *)") == []
         assert find_cut_labels(page) == []
         links = page.locator("nav a").evaluate_all(
-            "all => all.map((one) => one.getBoundingClientRect().toJSON())"
+            "all => all.map((first) => first.getBoundingClientRect().toJSON())"
         )
         assert all(box["left"] >= 0 and box["right"] <= width and box["height"] >= 24 for box in links)
         assert page.evaluate("document.querySelector('.top').getBoundingClientRect().height") < 60

@@ -212,7 +212,7 @@ def test_the_first_view_of_the_dashboard_is_complete_within_a_second(browser: Br
             return float(page.evaluate("window.shown"))
 
     times = [visit() for _ in range(5)]
-    print("ms until the first view:", *(f"{one:.0f}" for one in times))
+    print("ms until the first view:", *(f"{time:.0f}" for time in times))
     assert min(times) < 1000
 
 
