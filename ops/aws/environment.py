@@ -36,7 +36,7 @@ def check_environment(root: Path, stage: str) -> None:
     for function, variables in _list_environments(config, part, stage):
         size = measure(variables)
         if size > MAX_BYTES:
-            name = max(variables, key=lambda one: len(variables[one].encode()))
+            name = max(variables, key=lambda name: len(variables[name].encode()))
             raise click.ClickException(
                 f"the variables of {stage}'s function {function} have {size:,} bytes and Lambda takes "
                 f"{MAX_BYTES:,}, so nothing changed: {name} is the longest with "

@@ -153,7 +153,7 @@ def test_a_mapping_that_is_switched_off_is_found_and_switched_on(
     client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     [found] = event_sources.find_drift(client, wanted)
     assert (found.id, found.problem) == (mapping["UUID"], "state Disabled")
-    assert [one.problem for one in event_sources.configure(client, wanted)] == ["Enabled"]
+    assert [mapping.problem for mapping in event_sources.configure(client, wanted)] == ["Enabled"]
     assert event_sources.find_drift(client, wanted) == []
 
 
@@ -163,7 +163,7 @@ def test_pushes_are_paused_and_resumed_also_after_an_error(
 ) -> None:
     client, wanted = cloud.client("lambda"), expect_mappings(clients, stage)
     deploy(cloud, wanted)
-    apply, push, queue = (one.function for one in wanted)
+    apply, push, queue = (mapping.function for mapping in wanted)
     if was_disabled:  # by a command that was killed
         [mapping] = client.list_event_source_mappings(FunctionName=push)["EventSourceMappings"]
         client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
@@ -171,7 +171,7 @@ def test_pushes_are_paused_and_resumed_also_after_an_error(
 
     def breaks_off() -> None:
         with event_sources.push_paused(client, stage):
-            seen.extend(state(cloud, one) for one in (apply, push, queue))
+            seen.extend(state(cloud, mapping) for mapping in (apply, push, queue))
             raise RuntimeError("broke off")
 
     with pytest.raises(RuntimeError, match="broke off"):

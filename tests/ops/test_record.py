@@ -74,7 +74,7 @@ def test_an_api_without_a_stage_is_deleted_and_one_with_a_stage_is_recorded(
     sockets.create_api(Name="hubbub-dev-websocket-api", **options)
     other = sockets.create_api(Name="hubbub-dev2-websocket-api", **options)["ApiId"]
     assert rebuild_record(cloud.client, project, "dev", deletes=False)
-    assert {half, whole} == {one["id"] for one in rest.get_rest_apis()["items"]}, "a reader deletes nothing"
+    assert {half, whole} == {api["id"] for api in rest.get_rest_apis()["items"]}, "a reader deletes nothing"
     assert len(sockets.get_apis()["Items"]) == 2
     assert rebuild_record(cloud.client, project, "dev")
     [api] = read_record(project, "dev")
