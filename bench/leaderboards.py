@@ -151,7 +151,7 @@ def measure_rank(engine: Engine, size: int) -> tuple[Cell, ...]:
         with Meter(table.client) as meter:
             ours()
         trips = RoundTrips()
-        with trips.of(table.client, 0.02):
+        with trips.count(table.client, 0.02):
             ours()
         with Meter(table.client) as published:
             assert count_better(table.client, table.name, board, player) <= right

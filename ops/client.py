@@ -35,7 +35,7 @@ def write_calls(source: str, description: Schema) -> str:
     """Return the client's source with the table of calls of a description."""
     lines = []
     for name, method, path, operation in operations(description):
-        queried = [one["name"] for one in operation["parameters"] if one["in"] == "query"]
+        queried = [field["name"] for field in operation["parameters"] if field["in"] == "query"]
         query = f"?{'&'.join(queried)}" if "requestBody" in operation and queried else ""
         lines.append(f'  {name}: "{method}{"!" if operation["security"] else ""} {path[1:]}{query}",')
     return TABLE.sub(lambda _: "const CALLS = {\n" + "\n".join(lines) + "\n};", source, count=1)

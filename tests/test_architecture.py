@@ -199,3 +199,17 @@ def test_every_function_has_a_policy_of_its_own_without_wildcard_actions() -> No
         for statement in policy["Statement"]:
             assert not [action for action in statement["Action"] if "*" in action]
             assert statement["Resource"] != "*"
+
+
+@pytest.mark.parametrize("folder", ["chalicelib", "ops", "local", "bench", "tests"])
+def test_names_say_what_they_hold(folder: str) -> None:
+    """`of`, `one` and `some` are names of the REST interface's fields only."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        fields = [node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)]
+        for node in ast.walk(tree):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) if node not in fields:
+                    assert name not in ("of", "one", "some"), f"{path}:{node.lineno}"
+                case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    assert name not in ("of", "one", "some"), f"{path}:{node.lineno}"

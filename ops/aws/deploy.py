@@ -80,14 +80,14 @@ def find_rest_stage(root: Path, stage: str) -> tuple[str, str]:
     return str(api["rest_api_id"]), str(api["rest_api_url"].rstrip("/").rpartition("/")[2])
 
 
-def check_concurrency(functions_of: Any) -> str:
+def check_concurrency(client: Any) -> str:
     """Return a warning if the account's quota of concurrent executions is too low; empty otherwise.
 
     The quota of a new account may be 10, shared by all its functions, and one page view can use them all.
     Source: AWS Lambda Developer Guide, Lambda quotas. There is no warning without permission to read it.
     """
     try:
-        limit = int(functions_of.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
+        limit = int(client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
     except (ClientError, KeyError):
         return ""
     if limit >= MIN_CONCURRENCY:

@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| segment | the caller's, such as `ERASE#<digest>` | `SEGMENT#<n>` | `of`, `start`, `over`, counts |
+| segment | the caller's, such as `ERASE#<digest>` | `SEGMENT#<n>` | `total`, `start`, `over`, counts |
 
 Invariant: every item is processed at least once. Progress is saved after each page of a segment. An
 interrupted run resumes there with the same number of segments, so the items of a page may be processed twice,
@@ -26,7 +26,7 @@ from chalicelib.dynamo.table import Table
 from ops.maintenance.pace import Pace, RateLimiter
 
 PAGE = 200  # items per page of a scan with progress or with a rate limit
-SEGMENT_FIELDS = {"pk", "sk", "of", "start", "over"}
+SEGMENT_FIELDS = {"pk", "sk", "total", "start", "over"}
 
 Work = Callable[[Item], str]
 """Processes an item and returns the name of the count to increment, or an empty string."""
@@ -37,7 +37,7 @@ class Segment:
     """A part of the table, its position and its counts, including those of interrupted runs."""
 
     number: int
-    of: int
+    total: int
     start: dict[str, str] | None = None
     done: Counter[str] = field(default_factory=Counter)
     is_over: bool = False
@@ -45,7 +45,7 @@ class Segment:
     def item(self, progress_pk: str) -> Item:
         """Build the item that saves the progress."""
         start = {"start": self.start} if self.start else {}
-        saved = segment_key(progress_pk, self.number)._asdict() | {"of": self.of, "over": self.is_over}
+        saved = segment_key(progress_pk, self.number)._asdict() | {"total": self.total, "over": self.is_over}
         return saved | start | dict(self.done)
 
 
@@ -73,7 +73,7 @@ def process_table(
         Segment(i, pace.segments) for i in range(pace.segments)
     ]
     limiter = RateLimiter(pace.rate)
-    if len(parts) < (count := parts[0].of):  # interrupted while it saved the new segments
+    if len(parts) < (count := parts[0].total):  # interrupted while it saved the new segments
         known = {part.number for part in parts}
         parts += [Segment(i, count) for i in range(count) if i not in known]
     table.batch_put(part.item(progress_pk) for part in parts if progress_pk)
@@ -108,7 +108,7 @@ def read_page(
     Cost: 1 RCU per 4 KB.
     """
     request: Any = {"TableName": table.name, "ConsistentRead": True}
-    request |= {"Segment": part.number, "TotalSegments": part.of}
+    request |= {"Segment": part.number, "TotalSegments": part.total}
     if limit:
         request["Limit"] = limit
     if part.start:
@@ -135,7 +135,7 @@ def _load_segments(table: Table, progress_pk: str) -> list[Segment]:
     return [
         Segment(
             int(item["sk"].split("#")[1]),
-            item["of"],
+            item["total"],
             item.get("start"),
             Counter({name: value for name, value in item.items() if name not in SEGMENT_FIELDS}),
             item["over"],

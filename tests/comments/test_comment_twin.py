@@ -74,7 +74,7 @@ class Twin:
         self.comments: list[Comment] = []
         self.votes: set[tuple[str, str, str]] = set()
 
-    def of(self, author: str) -> Comment | None:
+    def find(self, author: str) -> Comment | None:
         return next((comment for comment in self.comments if comment.author == author), None)
 
     def put(self, new: Comment) -> None:
@@ -115,8 +115,10 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
     for language in ("", *LANGUAGES, "fr"):
         votes = Counter(comment.rating for comment in twin.newest(Filter((), language)))
         found = ratings.get_statistics(table, product, StatisticsQuery(language=language or None))
-        of = found.ratings
-        assert [of.one, of.two, of.three, of.four, of.five] == [votes[r] for r in range(1, 6)], language
+        counts = found.ratings
+        assert [counts.one, counts.two, counts.three, counts.four, counts.five] == [
+            votes[r] for r in range(1, 6)
+        ], language
         assert found.total == sum(votes.values())
         leaders = ratings.list_leaders(
             new_context(table), LeadersQuery(limit=100, language=language or None)
@@ -171,7 +173,7 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
     always: set[str] = set()
     for kind, whose, rating, language, chosen, limit in operations:
         author, now = Caller(f"author-{whose}"), datetime.now(UTC)
-        mine = twin.of(author.sub)
+        mine = twin.find(author.sub)
         if kind == "post":
             body = CommentBody(rating=rating, language=language, text=f"by {whose}")
             if mine is None:

@@ -206,22 +206,28 @@ class Crowd(Board):
 
     def place(self, values: dict[str, int], depth: int = 1) -> None:
         """Write scores as submissions would that know nothing of the tree."""
-        of = boards.find(new_context(self.table, NOW), self.name).ranking
-        fields = {"scale": list(of.scale), "shards": of.shards, "time": "", "version": 1, "depth": depth}
+        board_ranking = boards.find(new_context(self.table, NOW), self.name).ranking
+        fields = {
+            "scale": list(board_ranking.scale),
+            "shards": board_ranking.shards,
+            "time": "",
+            "version": 1,
+            "depth": depth,
+        }
         self.table.batch_put(
             scores.score_key(self.name, 1, player)._asdict()
             | fields
             | {"score": value}
-            | ranking.index_key(of, player, of.scale.merit(value))
+            | ranking.index_key(board_ranking, player, board_ranking.scale.merit(value))
             for player, value in values.items()
         )
 
     def assert_exact(self, values: dict[str, int], sample: int = 12) -> None:
         """Compare ranks, places and the list with those of the sorted values, and check the tree."""
         assert drift(self.table, CONTRIBUTIONS) == {}
-        of = boards.find(new_context(self.table, NOW), self.name).ranking
+        board_ranking = boards.find(new_context(self.table, NOW), self.name).ranking
         items = scan(self.table)
-        tree.check(ranking.collect_nodes(of, items))
+        tree.check(ranking.collect_nodes(board_ranking, items))
         ordered = sorted(values.values(), reverse=True)
         whole = list(self.pages(limit=100))
         assert {player: int(score) for _, player, score in whole} == values
@@ -391,18 +397,18 @@ def crowd(engine: Engine) -> Iterator[Crowd]:
 
 def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Crowd) -> None:
     """The depth decides what is read, and not what is found, also where a node is not full yet."""
-    of = boards.find(new_context(crowd.table, NOW), crowd.name).ranking
+    ranked = boards.find(new_context(crowd.table, NOW), crowd.name).ranking
     whole = list(crowd.pages(limit=100))
-    numbers = [of.number(of.scale.merit(score), player) for _, player, score in whole]
+    numbers = [ranked.number(ranked.scale.merit(score), player) for _, player, score in whole]
     scope = ("entries", crowd.name, "0", "0", "")
     for position in (f"[1, {numbers[9]}, 0]", f"[1, {numbers[9]}, 3]"):
         assert crowd.entries(limit=5, cursor=cursors.encode(STAGE, scope, position)) == whole[10:15]
     items = scan(crowd.table)
-    rng, nodes = random.Random(3), ranking.collect_nodes(of, items)
+    rng, nodes = random.Random(3), ranking.collect_nodes(ranked, items)
     prefixes = sorted(nodes)
     for filling in ([], prefixes[1::3], prefixes[1:]):
         for prefix in filling:
-            key, above = (ranking.node_key(of, begin) for begin in (prefix, prefix[:-2]))
+            key, above = (ranking.node_key(ranked, begin) for begin in (prefix, prefix[:-2]))
             given: Any = {"names": {"#counter": max(nodes[prefix].counters)}, "values": {":few": 1}}
             crowd.table.update(key, "SET #counter = :few", **given)
             given = {"names": {"#full": "full"}, "values": {":digits": {prefix[-2:]}}}
@@ -414,7 +420,7 @@ def test_a_list_goes_on_from_every_entry_whatever_depth_its_cursor_has(crowd: Cr
                 continue
             for depth in rng.sample([0, 1, rng.randint(2, 12)], 2):
                 below = (-numbers[i] if is_tied else numbers[i], depth)
-                page = positions.list_ranked(crowd.table, of, 4, positions.Start(below))
+                page = positions.list_ranked(crowd.table, ranked, 4, positions.Start(below))
                 found = [(item.rank, item.entry.player) for item in page.items]
                 assert found == [entry[:2] for entry in whole[i + 1 : i + 5]], (i, below)
     crowd.table.batch_put(items)
@@ -424,7 +430,7 @@ def test_a_page_around_every_kind_of_neighbor_is_a_part_of_the_list(crowd: Crowd
     whole, trips_of = list(crowd.pages(limit=100)), []
     for limit, i in itertools.product((2, 10), range(0, 760, 19)):
         start = max(0, min(i - limit // 2, 760 - limit))
-        with (trips := RoundTrips()).of(crowd.table.client, 0.02):
+        with (trips := RoundTrips()).count(crowd.table.client, 0.02):
             assert crowd.entries(around=whole[i][1], limit=limit) == whole[start : start + limit], i
         trips_of.append(trips.in_sequence)
     assert Counter(trips_of)[2] >= 76, trips_of
@@ -439,7 +445,7 @@ def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> No
             following: dict[str, Any] = {"limit": 10, "cursor": cursor, **query}
             with Meter(crowd.table.client) as meter:
                 crowd.entries(**following)
-            with (trips := RoundTrips()).of(crowd.table.client, 0.02):
+            with (trips := RoundTrips()).count(crowd.table.client, 0.02):
                 page = board_queries.list_entries(
                     new_context(crowd.table, NOW, STAGE), crowd.name, EntriesQuery(**following)
                 )
@@ -460,7 +466,7 @@ def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_s
     whole = list(board.pages(limit=100))
     for most in (4, 2):
         for place in (200, 500):
-            with (trips := RoundTrips()).of(board.table.client, 0.02):
+            with (trips := RoundTrips()).count(board.table.client, 0.02):
                 assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
             assert trips.in_sequence <= most
     assert trips.in_sequence == 2
@@ -622,11 +628,11 @@ def test_a_node_is_full_once_the_last_shallow_player_of_its_bucket_has_left(
     The player has these depths, one after the other, in one batch.
     """
     table, _ = store
-    of = ranking.Ranking("BOARD#left#1", tree.Scale(0, 999_999, 0, descending=True), 1)
-    number = of.number(500_000, "ann")
-    bucket = tree.bucket(of.scale.path(number), 1)
-    root, node = ranking.node_key(of, ""), ranking.node_key(of, bucket)
-    ranks = [lambda item: ranking.Ranked(of, "ann", number, item["depth"])]
+    whole = ranking.Ranking("BOARD#left#1", tree.Scale(0, 999_999, 0, descending=True), 1)
+    number = whole.number(500_000, "ann")
+    bucket = tree.bucket(whole.scale.path(number), 1)
+    root, node = ranking.node_key(whole, ""), ranking.node_key(whole, bucket)
+    ranks = [lambda item: ranking.Ranked(whole, "ann", number, item["depth"])]
     images = [{"depth": depth} if depth else {} for depth in depths]
     left: list[Any] = [(scores.score_key("left", 1, "ann"), *pair) for pair in itertools.pairwise(images)]
     table.put(node._asdict() | {"49": 2})

@@ -105,21 +105,21 @@ def erased(live: Live, person: Person, pause: Callable[[float], None] | None = N
     return work.erase(live.table, person, Pace(3), settle=1, report=lambda _: None, pause=pause or live.drain)
 
 
-def of(live: Live, person: Person) -> list[Item]:
+def list_items(live: Live, person: Person) -> list[Item]:
     return [item for item in scan(live.table) if work.classify(item, person)]
 
 
 def test_everything_of_a_person_goes_and_the_sums_follow_and_others_keep_theirs(live: Live) -> None:
-    before = of(live, BEN)
+    before = list_items(live, BEN)
     found = work.count_items(live.table, ANNA, Pace(2), lambda _: None)
     kinds = {"scores": 2, "activities": 2, "paths": 6, "comments": 2, "counters": 2}
     assert found - Counter(read=found["read"]) == kinds | {"authors": 2, "views": 2, "visitors": 4}
     done = erased(live, ANNA)
-    assert (done.left, of(live, ANNA)) == ({}, [])
+    assert (done.left, list_items(live, ANNA)) == ({}, [])
     assert "anna" not in str(scan(live.table))
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}
-    assert of(live, BEN) == before
+    assert list_items(live, BEN) == before
     page = live.table.get(events.page_key(PAGE), consistent=True) or {}
     assert (page.get("views", 0), page["visitors"]) == (1, 1)
     assert live.counted("shoe-1") == 1
@@ -147,7 +147,7 @@ def test_an_interrupted_erasure_resumes_and_ends_with_a_full_pass(
     assert live.table.query(Range(work.progress_pk(ANNA)), consistent=True).items
     write(live.table, ANNA, f"after-{deletions}")  # perhaps where the first run has looked already
     done = erased(live, ANNA)
-    assert (done.left, of(live, ANNA)) == ({}, [])
+    assert (done.left, list_items(live, ANNA)) == ({}, [])
     assert done.passes >= 2
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}
@@ -184,7 +184,7 @@ def test_a_person_who_keeps_writing_is_reported_as_left_and_the_aggregates_are_e
     assert done.passes == work.MAX_PASSES
     assert drift(live.table, app.CONTRIBUTIONS) == {}
     done = erased(live, ANNA)
-    assert (done.left, of(live, ANNA)) == ({}, [])
+    assert (done.left, list_items(live, ANNA)) == ({}, [])
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}
 
@@ -266,7 +266,7 @@ def test_an_export_of_a_person_has_what_an_erasure_would_erase(
     done = run("--person", "anna", *clients)
     lines = [json.loads(line)["Item"] for line in done.stdout.splitlines()]
     keys = sorted((line["pk"]["S"], line["sk"]["S"]) for line in lines)
-    assert keys == sorted((item["pk"], item["sk"]) for item in of(live, ANNA))
+    assert keys == sorted((item["pk"], item["sk"]) for item in list_items(live, ANNA))
     assert {sk.partition("#")[0] for _, sk in keys} >= {"BOARD", "ACTIVITY", "PATH", "COMMENT", "HIDDEN"}
     assert {sk.partition("#")[0] for _, sk in keys} >= {"REPLY", "VOTE", "AUTHOR", "COUNTERS", "T", "VISITOR"}
     exported = run("--person", "anna", "--feature", "challenges").stdout.splitlines()
@@ -320,11 +320,11 @@ def test_the_command_asks_first_and_reports_the_items_left(
     refused = run(answer="n\n")
     assert refused.exit_code == 1
     assert "Erase 22 items of anna in local? This cannot be undone." in refused.output
-    assert len(of(live, ANNA)) == 22
+    assert len(list_items(live, ANNA)) == 22
     with live.applied():
         done = run("--yes", "--json")
     assert (done.exit_code, json.loads(done.stdout)["left"]) == (0, {})
-    assert of(live, ANNA) == []
+    assert list_items(live, ANNA) == []
     image = {"pk": {"S": "PLAYER#anna"}, "sk": {"S": "BOARD#b#1"}}
     live.table.put(quarantine.build_item(b"x" * 12, 1, quarantine.Poison(image, 1, "no"), 1))
     left = run("--yes")
@@ -398,13 +398,13 @@ def test_a_name_in_any_notation_is_erased_and_one_that_nobody_has_is_a_failure(
 def test_the_command_may_be_killed_and_run_again(live: Live) -> None:
     environment = ENVIRONMENT | {"HUBBUB_ENDPOINT": live.engine.endpoint, "HUBBUB_TABLE": live.table.name}
     command = [sys.executable, "-m", "ops", "erase", "anna", "--yes", "--settle", "1", "--json"]
-    whole = len(of(live, Person("anna")))
+    whole = len(list_items(live, Person("anna")))
     with subprocess.Popen([*command, "--rate", "20"], cwd=ROOT, env=environment) as process:
-        until(lambda: len(of(live, Person("anna"))) < whole, "something is erased")
+        until(lambda: len(list_items(live, Person("anna"))) < whole, "something is erased")
         process.kill()
     with live.applied():
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert of(live, Person("anna")) == []
+    assert list_items(live, Person("anna")) == []
     live.drain()
     assert drift(live.table, app.CONTRIBUTIONS) == {}

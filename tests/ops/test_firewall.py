@@ -102,31 +102,31 @@ class Waf:
 
     def __init__(self, misses: int) -> None:
         self.misses = misses
-        self.of: dict[str, str] = {}
+        self.acls: dict[str, str] = {}
 
     def get_web_acl_for_resource(self, *, ResourceArn: str) -> Any:  # noqa: N803
-        return {"WebACL": {"ARN": self.of[ResourceArn]}} if ResourceArn in self.of else {}
+        return {"WebACL": {"ARN": self.acls[ResourceArn]}} if ResourceArn in self.acls else {}
 
     def associate_web_acl(self, *, WebACLArn: str, ResourceArn: str) -> None:  # noqa: N803
         self.misses -= 1
         if self.misses >= 0:
             raise ClientError({"Error": {"Code": "WAFUnavailableEntityException"}}, "AssociateWebACL")
-        self.of[ResourceArn] = WebACLArn
+        self.acls[ResourceArn] = WebACLArn
 
     def list_resources_for_web_acl(self, *, WebACLArn: str, ResourceType: str) -> Any:  # noqa: N803
         assert ResourceType == "API_GATEWAY"  # without it AWS lists load balancers alone
-        return {"ResourceArns": [name for name, acl in self.of.items() if acl == WebACLArn]}
+        return {"ResourceArns": [name for name, acl in self.acls.items() if acl == WebACLArn]}
 
     def disassociate_web_acl(self, *, ResourceArn: str) -> None:  # noqa: N803
-        del self.of[ResourceArn]
+        del self.acls[ResourceArn]
 
 
 def test_a_stage_that_was_just_made_is_associated_once_waf_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ops.waiting.time.sleep", lambda _: None)
     waf = Waf(misses=3)
     assert firewall.attach(waf, "acl", "stage")
-    assert waf.of == {"stage": "acl"}
-    waf.of["another"] = "another acl"
+    assert waf.acls == {"stage": "acl"}
+    waf.acls["another"] = "another acl"
     firewall.detach(waf, "acl")
-    assert waf.of == {"another": "another acl"}
+    assert waf.acls == {"another": "another acl"}
     firewall.detach(waf, "")

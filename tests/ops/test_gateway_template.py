@@ -86,7 +86,7 @@ def resources(package: Path) -> dict[str, Any]:
     return translate(package)
 
 
-def of(resources: dict[str, Any], kind: str) -> dict[str, Any]:
+def select(resources: dict[str, Any], kind: str) -> dict[str, Any]:
     return {name: resource for name, resource in resources.items() if resource["Type"] == kind}
 
 
@@ -178,23 +178,23 @@ def test_each_api_has_one_stage_and_its_limits_apply_to_it(resources: dict[str, 
     Source: AWS SAM Developer Guide, AWS::Serverless::Api, OpenApiVersion. A deployment with a StageName makes
     such a stage: CloudFormation's reference, AWS::ApiGateway::Deployment.
     """
-    [(name, stage)] = of(resources, "AWS::ApiGateway::Stage").items()
-    [(deployment, made)] = of(resources, "AWS::ApiGateway::Deployment").items()
+    [(name, stage)] = select(resources, "AWS::ApiGateway::Stage").items()
+    [(deployment, made)] = select(resources, "AWS::ApiGateway::Deployment").items()
     assert stage["Properties"]["StageName"] == "api"
     assert "StageName" not in made["Properties"]
     assert stage["Properties"]["DeploymentId"] == {"Ref": deployment}
     [setting] = stage["Properties"]["MethodSettings"]
     assert setting["ThrottlingRateLimit"] == limit("RequestRate")
-    [socket_stage] = of(resources, "AWS::ApiGatewayV2::Stage").values()
+    [socket_stage] = select(resources, "AWS::ApiGatewayV2::Stage").values()
     assert socket_stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"] == limit("FrameRate")
-    [waf] = of(resources, "AWS::WAFv2::WebACLAssociation").values()
+    [waf] = select(resources, "AWS::WAFv2::WebACLAssociation").values()
     assert waf["Properties"]["ResourceArn"]["Fn::Sub"].endswith(f"/restapis/${{RestAPI}}/stages/${{{name}}}")
     assert waf["Properties"]["WebACLArn"] == {"Fn::GetAtt": ["AddressLimits", "Arn"]}
-    assert list(of(resources, "AWS::WAFv2::WebACL")) == ["AddressLimits"]
+    assert list(select(resources, "AWS::WAFv2::WebACL")) == ["AddressLimits"]
 
 
 def test_the_rest_api_is_regional(resources: dict[str, Any]) -> None:
-    [api] = of(resources, "AWS::ApiGateway::RestApi").values()
+    [api] = select(resources, "AWS::ApiGateway::RestApi").values()
     assert api["Properties"]["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
 
 
@@ -204,28 +204,28 @@ def test_a_stage_follows_a_change_of_its_origins(
 ) -> None:
     """A stage serves a snapshot, so a new origin needs a new deployment."""
     origins = ("https://www.example.org", "https://www.example.org,https://example.net")
-    found = {"": next(iter(of(resources, "AWS::ApiGateway::Deployment")))}
+    found = {"": next(iter(select(resources, "AWS::ApiGateway::Deployment")))}
     for number, value in enumerate(origins):
         (tmp_path / f"{number}").mkdir()
         project = copied(tmp_path / f"{number}", HUBBUB_ORIGINS=value)
         packages.package(project, "dev", tmp_path / f"out{number}")
         other = translate(tmp_path / f"out{number}" / "sam.yaml")
-        [found[value]] = of(other, "AWS::ApiGateway::Deployment")
-        [api] = of(other, "AWS::ApiGateway::RestApi").values()
+        [found[value]] = select(other, "AWS::ApiGateway::Deployment")
+        [api] = select(other, "AWS::ApiGateway::RestApi").values()
         answers = api["Properties"]["Body"]["x-amazon-apigateway-gateway-responses"]
         header = "gatewayresponse.header.Access-Control-Allow-Origin"
         allowed = {answer["responseParameters"][header] for answer in answers.values()}
         assert allowed == {
             f"'{value}'" if "," not in value else "'*'"
         }  # a constant: API Gateway has no choice
-    assert found[""] == next(iter(of(translate(package), "AWS::ApiGateway::Deployment")))
+    assert found[""] == next(iter(select(translate(package), "AWS::ApiGateway::Deployment")))
     assert found[""] != found[origins[0]]
     assert found[""] == found[origins[1]], "the definition is the same, so nothing is deployed again"
 
 
 def test_the_deployed_definition_depends_on_no_parameter(template: Any, resources: dict[str, Any]) -> None:
     """A parameter that is changed later makes no new deployment, so none may be in the API's definition."""
-    [api] = of(resources, "AWS::ApiGateway::RestApi").values()
+    [api] = select(resources, "AWS::ApiGateway::RestApi").values()
     text = json.dumps(api["Properties"])
     used = set(re.findall(r"\$\{(\w+)\}", text)) | set(re.findall(r'"Ref": "(\w+)"', text))
     assert not used & set(template["Parameters"])

@@ -340,8 +340,8 @@ def test_an_import_marks_the_buckets_that_its_players_crowd_ahead(
 
 def largest_bucket(table: Table) -> int:
     """Check the tree, and return the number of players of its most crowded bucket."""
-    of = boards.find(new_context(table, NOW), "points").ranking
-    nodes = ranking.collect_nodes(of, scan(table))
+    points = boards.find(new_context(table, NOW), "points").ranking
+    nodes = ranking.collect_nodes(points, scan(table))
     tree.check(nodes)
     return max(tree.divide(count)[0] for node in nodes.values() for count in node.counters.values())
 

@@ -413,7 +413,7 @@ async def play(stage: Stage, name: str, rounds: int, at_a_time: int = 6) -> Resu
 
     numbers = itertools.count()
 
-    async def one(_: int) -> None:
+    async def play(_: int) -> None:
         nonlocal refused
         async with door:
             for number in numbers:
@@ -424,7 +424,7 @@ async def play(stage: Stage, name: str, rounds: int, at_a_time: int = 6) -> Resu
                     except Refused:
                         refused += 1
 
-    await asyncio.gather(*map(one, range(rounds)))
+    await asyncio.gather(*map(play, range(rounds)))
     return Result(refused, faults)
 
 

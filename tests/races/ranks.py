@@ -192,7 +192,7 @@ def play(run: Run, name: str, rounds: int, at_a_time: int = 4) -> Counter[str]:
     """Play rounds of a race, some of them at a time. Return the faults."""
     seed = os.urandom(3).hex()
 
-    def one(number: int) -> str:
+    def play(number: int) -> str:
         try:
             RACES[name](run, f"{name}-{seed}-{number}", random.Random(f"{seed} {number}"))
         except Wrong as fault:
@@ -200,7 +200,7 @@ def play(run: Run, name: str, rounds: int, at_a_time: int = 4) -> Counter[str]:
         return ""
 
     with ThreadPoolExecutor(at_a_time) as threads:
-        return Counter(fault for fault in threads.map(one, range(rounds)) if fault)
+        return Counter(fault for fault in threads.map(play, range(rounds)) if fault)
 
 
 @contextmanager

@@ -201,10 +201,10 @@ def _mark_anyway(table: Memory, key: Key, expression: str, **given: Any) -> Item
     return UPDATE(table, key, expression, **given)
 
 
-def _stamp_the_first_number(table: Any, of: Ranking, key: Key, bucket: str, depth: int) -> None:
+def _stamp_the_first_number(table: Any, ranking: Ranking, key: Key, bucket: str, depth: int) -> None:
     first, last = (table.changes[key][n][1].get("gsi1sk") for n in (0, -1))
     if first == last:
-        STAMP(table, of, key, bucket, depth)
+        STAMP(table, ranking, key, bucket, depth)
 
 
 UPDATE, STAMP = Memory.update, deepening._stamp

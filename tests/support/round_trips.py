@@ -32,7 +32,7 @@ class RoundTrips:
         return count
 
     @contextmanager
-    def of(self, client: DynamoDBClient, latency: float) -> Iterator[None]:
+    def count(self, client: DynamoDBClient, latency: float) -> Iterator[None]:
         """Record the calls of a client, each of which takes `latency` seconds longer."""
 
         def begin(context: dict[str, Any], **_: object) -> None:
