@@ -119,7 +119,7 @@ class Feature(NamedTuple):
 
 GET, MANY, QUERY = (f"dynamodb:{name}" for name in ("GetItem", "BatchGetItem", "Query"))
 BATCH, PUT = (f"dynamodb:{name}" for name in ("BatchWriteItem", "PutItem"))
-UPDATE, DELETE, CHECK = (f"dynamodb:{name}" for name in ("UpdateItem", "DeleteItem", "ConditionCheckItem"))
+UPDATE, DELETE = (f"dynamodb:{name}" for name in ("UpdateItem", "DeleteItem"))
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -1,7 +1,7 @@
 """Chat between two anonymous visitors over WebSockets, with live topics and reports."""
 
 from chalicelib.chat.personal import PERSONAL
-from chalicelib.feature import CHECK, DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
+from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind
 
 FEATURE = Feature(
     name="chat",
@@ -17,7 +17,7 @@ FEATURE = Feature(
         Kind("TOPIC#*", "*"),
     ),
     personal=PERSONAL,
-    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE, CHECK}),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
     indexes=("gsi1",),
     posts=True,
     functions=("push", "sweep", "websocket_connect", "websocket_message", "websocket_disconnect"),

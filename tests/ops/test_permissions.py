@@ -397,6 +397,27 @@ def match_strangers(stage: DevStage) -> None:
         stage.close(id)
 
 
+def match_persons(stage: DevStage) -> None:
+    """Match persons with tokens, whose blocks are a condition: when they come, go on, are left, and wait."""
+    for id, who in (("p", "ann"), ("q", "bob")):
+        stage.open(id, lobby="two", token=stage.token(who))
+    assert CONNECTED in stage.say("q", "status")
+    stage.say("q", "next")
+    stage.wait(20)  # who have just parted may meet again
+    stage.say("q", "ping")
+    assert CONNECTED in stage.wire.read("p")
+    stage.open("r", lobby="two", token=stage.token("cat"))
+    stage.close("q")
+    assert CONNECTED in stage.wire.read("p")
+    stage.say("r", "next")
+    stage.wait(20)
+    stage.wire.read("p")
+    stage.sweep()
+    assert CONNECTED in stage.wire.read("p")
+    for id in "pr":
+        stage.close(id)
+
+
 def lift_ban(stage: DevStage) -> None:
     [ban] = [item for item in scan(stage.root) if item["sk"] == "BAN"]
     stage.root.delete(Key(ban["pk"], ban["sk"]))
@@ -460,6 +481,7 @@ PARTS = (
     ("challenges", find_paths),
     ("comments", add_up_comments),
     ("chat", match_strangers),
+    ("chat", match_persons),
     ("push", push_topics),
     ("stream", keep_what_is_damaged),
     ("guests", sign_in_as_guests),

@@ -82,13 +82,13 @@ class DevStage:
         auth.read_parameter.cache_clear()  # each function has its own process
         headers = {"Content-Type": "application/json", "User-Agent": "a browser"}
         if who:
-            headers["Authorization"] = f"Bearer {self._token(who)}"
+            headers["Authorization"] = f"Bearer {self.token(who)}"
         data = b"" if body is None else json.dumps(body).encode()
         answer = self._http.request(method, path, headers=headers, body=data)
         assert answer.status_code == status, (method, path, answer.body)
         return json.loads(answer.body) if answer.body[:1] in (b"{", b"[") else answer.body
 
-    def _token(self, who: str) -> str:
+    def token(self, who: str) -> str:
         name, ssm = self.settings.secret_parameter, self.engine.client("ssm")
         secret = ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"]
         scope = "admin" if who == "admin" else ""
