@@ -30,7 +30,7 @@ define install
 @chmod +x $(VENV)/bin/hubbub
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types generate client units dearest vendor bench histories soak \
+.PHONY: help setup setup-local run test test-all security lint types generate client units dearest vendor lists bench histories soak \
   bundle stage provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -73,6 +73,13 @@ security: setup  ## Run the tests of attacks, and send 500 random requests to ea
 
 vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
 	@cd web/vendor && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+
+LISTS = matomo-org/searchengine-and-social-list matomo-org/referrer-spam-list eggert/tz \
+  mpchadwick/tracking-query-params-registry
+lists: setup  ## Renew the lists of sources, spam, tracking parameters and countries (needs git and GitHub)
+	@folder=$$(mktemp -d); for name in $(LISTS); do \
+	  git clone -q --depth 1 https://github.com/$$name $$folder/$$name || exit 1; done; \
+	  $(VENV)/bin/python -m ops.lists $$folder && rm -rf $$folder
 
 bench: setup  ## Measure costs and times beside the published designs, and write bench/RESULTS.md (15 minutes)
 	@$(VENV)/bin/python -m bench $(ARGS)

@@ -210,9 +210,15 @@ def get_views_site(query: view_schemas.SiteSeriesQuery, caller: Caller) -> view_
 
 
 @router.route("GET /views/referrers", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
-def get_views_referrers(query: view_schemas.SourcesQuery, caller: Caller) -> view_schemas.Referrers:
-    """List the hosts that led to a site in a period of its days."""
+def get_views_referrers(query: view_schemas.ReferrersQuery, caller: Caller) -> view_schemas.Referrers:
+    """List the sources that led to a site in a period of its days, or the hosts of a source."""
     return site_queries.list_referrers(new_context(), query, caller)
+
+
+@router.route("GET /views/visitors", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
+def get_views_visitors(query: view_schemas.TraitsQuery, caller: Caller) -> view_schemas.TraitViewsList:
+    """Count a site's views in a period by country, device, browser, operating system or language."""
+    return site_queries.count_traits(new_context(), query, caller)
 
 
 @router.route("GET /views/campaigns", errors=(Unauthorized, Forbidden), media=CACHED_ROWS)
@@ -282,7 +288,9 @@ def get_views_pixel(
     query: view_schemas.PageQuery, headers: Mapping[str, str], caller: Caller
 ) -> Response[str]:
     """Count one view of a page that may not run scripts, and return an image that shows nothing."""
-    events.accept(new_context(), view_schemas.ViewsBody(url=query.url), caller, headers)
+    # The page shows the image, so nothing says what led to it.
+    body = view_schemas.ViewsBody(url=query.url, referrer=query.url)
+    events.accept(new_context(), body, caller, headers)
     return Response(badge.PIXEL, headers=badge.CROSS_ORIGIN)
 
 

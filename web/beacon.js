@@ -46,7 +46,7 @@
   };
 
   const query = new URLSearchParams(location.search), first = (...names) => names.map((name) => query.get(name)).find(Boolean);
-  // The first view names the other site and the campaign that led here.
+  // The first view names the other site and the campaign that led here. The page itself led to the others.
   let source = {
     referrer: read("referrer").split("/", 3).join("/") || undefined,
     source: first("utm_source", "ref", "source", "utm_medium"),
@@ -86,7 +86,7 @@
     clearTimeout(timer);
     if (since) left -= performance.now() - since;
     since = left > 0 && read("visibilityState") === "visible" && performance.now();
-    if (since) timer = setTimeout(() => { left = since = 0; send(source); source = {}; seen = canonical(); }, left);
+    if (since) timer = setTimeout(() => { left = since = 0; send(source); source = { referrer: location.origin }; seen = canonical(); }, left);
   };
   const begin = () => {
     left = 1000 * (options.seconds || 3);

@@ -150,14 +150,29 @@ class Table:
             if start is None or len(items) >= limit:
                 return Page(items, start, units)
 
-    def query_pages(self, span: Range, *, limit: int = 100, consistent: bool = False) -> Iterator[Page]:
+    def query_pages(
+        self,
+        span: Range,
+        *,
+        limit: int = 100,
+        consistent: bool = False,
+        newest_first: bool = False,
+        attributes: Sequence[str] = (),
+    ) -> Iterator[Page]:
         """Yield all pages of a range, each of up to `limit` items; each is read when it is needed.
 
         Cost: that of `query` for each page.
         """
         start: Item | None = None
         while True:
-            page = self.query(span, limit=limit, start=start, consistent=consistent)
+            page = self.query(
+                span,
+                limit=limit,
+                start=start,
+                consistent=consistent,
+                newest_first=newest_first,
+                attributes=attributes,
+            )
             yield page
             if (start := page.next) is None:
                 return

@@ -63,9 +63,11 @@ from chalicelib.errors import (
 )
 from chalicelib.settings import QUEUE_DAYS, Settings
 from chalicelib.telemetry import logs, metrics
-from chalicelib.views import definitions, queue, sites, sources, visitors
+from chalicelib.views import definitions, queue, sites, sources, traits, visitors
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.schemas import Accepted, Counted, QueuedViews, Reason, Rejection, ViewsBody
+from chalicelib.views.sources import Source
+from chalicelib.views.traits import Traits
 
 MAX_EVENTS = 500  # in one request with a token, or in one message of the queue
 MAX_ANONYMOUS_EVENTS = 25  # in one request without a token: docs/decisions.md has the cost of such a request
@@ -91,12 +93,12 @@ NOT_COUNTED: dict[Reason, tuple[type[HubbubError], str]] = {
     "too_old": (TooOld, "`time` is older than the period in which this stage counts views"),
     "in_the_future": (InTheFuture, "`time` is in the future; check the client's clock"),
     "site_not_allowed": (SiteNotAllowed, "`url` is a page whose views this stage does not count"),
-    "bot": (Bot, "`User-Agent` or `automated` is that of a program, and views of programs are not counted"),
+    "bot": (Bot, "`User-Agent` or `automated` is that of a program, or `referrer` is spam"),
 }
 
 
 class View(NamedTuple):
-    """One valid view, with its url in normal form. `referrer` is a source; it and `campaign` may be empty.
+    """One valid view, with its url in normal form. `campaign` may be empty.
 
     `client` is empty until the visitor is identified. `claimed` is the time that the event has, if its clock
     is wrong, until the view's time is settled. With a `goal` it is an event of the goal, and not a view.
@@ -106,11 +108,12 @@ class View(NamedTuple):
     url: str
     time: datetime
     client: str
-    referrer: str = ""
+    source: Source = sources.UNKNOWN
     campaign: str = ""
     claimed: datetime | None = None
     goal: str = ""
     place: tuple[str, int] | None = None
+    traits: Traits = traits.NONE
 
     @property
     def day(self) -> str:
@@ -211,8 +214,12 @@ def check(
         return "in_the_future"
     if fields.get("automated") is True:
         return "bot"
-    referrer = sources.read_source(fields, given, site.hosts)
-    return View(url, time, client, referrer, sites.read_campaign(fields.get("campaign")), claimed, goal)
+    source = sources.read_source(fields, given, site.hosts)
+    if source is None:
+        return "bot"
+    campaign = sites.read_campaign(fields.get("campaign"))
+    of_browser = Traits(country=traits.read_zone(fields.get("timezone")))
+    return View(url, time, client, source, campaign, claimed, goal, traits=of_browser)
 
 
 def read_time(fields: Mapping[str, Any], now: datetime) -> tuple[datetime, datetime | None]:
@@ -344,9 +351,12 @@ def accept(
 
 
 def settle(context: Context, views: Iterable[View], sender: visitors.Sender = visitors.UNKNOWN) -> list[View]:
-    """Return views with their clients and times: those of the sender, and of their first delivery."""
+    """Return views with their clients, traits and times: those of the sender, and of their first delivery."""
     settled = []
     for view in views:
+        if sender.traits != traits.NONE:
+            country = sender.traits.country or view.traits.country
+            view = view._replace(traits=sender.traits._replace(country=country))
         if not view.client:
             host = urls.host(view.url)
             day, _ = definitions.find(context.table, host).place(view.time)
@@ -399,10 +409,16 @@ def event_limits(settings: Settings) -> rates.Limits:
 
 
 def _to_message(view: View) -> dict[str, str]:
-    """Return a view as an event of a queue message. Its referrer is the name of a source."""
+    """Return a view as an event of a queue message, which is read as any other event."""
     message = {"url": view.url, "time": times.to_iso(view.time), "clientId": view.client}
-    if view.referrer:
-        message["source"] = view.referrer
+    name, host, is_direct = view.source
+    if host:
+        message["referrer"] = host if host.startswith(sources.APP) else f"https://{host}/"
+    elif name:
+        message["source"] = name
+    elif not is_direct:
+        message["referrer"] = view.url
+    message |= {"traits": traits.to_text(view.traits)} if view.traits != traits.NONE else {}
     message |= {"goal": view.goal} if view.goal else {}
     return message | ({"campaign": view.campaign} if view.campaign else {})
 
@@ -425,7 +441,14 @@ def write_queued(context: Context, body: QueuedViews) -> None:
     checked = [
         "bad_client" if isinstance(result, View) and not result.client else result for result in checked
     ]
-    views = [result for result in checked if isinstance(result, View)]
+    given = [_single(body)] if body.events is UNSET else body.events
+    views = [
+        result._replace(traits=traits.from_text(event["traits"]))
+        if body.taken and "traits" in event
+        else result
+        for event, result in zip(given, checked, strict=True)
+        if isinstance(result, View)
+    ]
     write(context, settle(context, views))
     rejected = Counter(result for result in checked if isinstance(result, str))
     metrics.count(ViewsRejected=rejected.total())
@@ -433,6 +456,11 @@ def write_queued(context: Context, body: QueuedViews) -> None:
         logs.logger().warning("events of a queue message were rejected", extra={"reasons": dict(rejected)})
     if malformed := [reason for reason in rejected if reason in MALFORMED]:
         raise BadRequest(MALFORMED[malformed[0]])
+
+
+def _read_traits(message: Mapping[str, Any]) -> Traits:
+    """Return the traits of an event of `_to_message`."""
+    return traits.from_text(message["traits"]) if "traits" in message else traits.NONE
 
 
 def write(
@@ -487,7 +515,11 @@ def build_item(view: View, settings: Settings, expiry: Callable[[View], int] | N
         ttl = times.epoch(view.time + settings.views_window + QUEUE_GRACE)
         item |= {"ttl": ttl, "days": settings.page_days}
     item |= {"day": view.day, "hour": view.hour} if view.place else {}
-    item |= {"referrer": view.referrer} if view.referrer else {}
+    if not view.goal:
+        item |= {"referrer": view.source.name} if view.source.name else {}
+        item |= {"host": view.source.host} if view.source.host else {}
+        item |= {"direct": True} if view.source.is_direct else {}
+        item |= {"traits": traits.to_text(view.traits)} if view.traits != traits.NONE else {}
     return item | ({"campaign": view.campaign} if view.campaign else {})
 
 

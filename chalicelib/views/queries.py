@@ -27,13 +27,14 @@ from chalicelib.views.schemas import (
     SiteSeriesQuery,
     SourcesQuery,
     TopQuery,
+    TraitsQuery,
     ViewEvent,
     ViewEvents,
 )
 
 MAX_UNITS = 99.5  # RCU of a series, and 100 with its site
 
-RangeQuery = SeriesQuery | EventsQuery | SiteSeriesQuery | SourcesQuery | TopQuery
+RangeQuery = SeriesQuery | EventsQuery | SiteSeriesQuery | SourcesQuery | TopQuery | TraitsQuery
 
 
 def parse_url(url: str, field: str = "url") -> str:
@@ -134,12 +135,7 @@ def read_intervals(
     last = site.find_day(end - timedelta(microseconds=1))
     first = interval.begin(site.find_day(start))
     bounds = (f"DAY#{first.isoformat()}", f"DAY#{last.isoformat()}")
-    found, left = list[Item](), MAX_UNITS
-    for page in context.table.query_pages(Range(pk, bounds), limit=100):
-        found += page.items
-        left -= page.units
-        if page.next and left < page.units:
-            raise BadRequest(f"`from` must be at most {len(found)} days before `to` for so long an address")
+    found = read_days(context.table, pk, bounds)
     days = {item["sk"].removeprefix("DAY#"): item for item in found}
     sums: dict[datetime, list[int]] = {}
     for day in (first + number * times.DAY for number in range((last - first).days + 1)):
@@ -159,6 +155,21 @@ def read_intervals(
         for moment, (views, visitors) in sums.items()
     ]
     return found, buckets
+
+
+def read_days(table: Table, pk: str, bounds: tuple[str, str]) -> list[Item]:
+    """Return the days of a partition between two sort keys.
+
+    Cost: 0.5 RCU per 4 KB of days, at most 100 RCU.
+    Raises: BadRequest for days that cost more.
+    """
+    found, left = list[Item](), MAX_UNITS
+    for page in table.query_pages(Range(pk, bounds), limit=100):
+        found += page.items
+        left -= page.units
+        if page.next and left < page.units:
+            raise BadRequest(f"`from` must be at most {len(found)} days before `to` for days of so much data")
+    return found
 
 
 def list_events(context: Context, query: EventsQuery) -> ViewEvents:

@@ -57,8 +57,9 @@ Referrer = Annotated[
     str,
     Meta(
         description="The address of the page or app that led here. It is counted under the name of the "
-        "source, such as `google` for the hosts of all countries. The site's own hosts, private addresses "
-        "and known spam are no source. A malformed referrer is ignored. In a response it is the name",
+        "source, such as `google` for the hosts of all countries. The site's own hosts and private addresses "
+        "are no source. With known spam the event is no view. A malformed referrer is ignored. In a response "
+        "it is the name",
         examples=["https://news.example.com/"],
     ),
 ]
@@ -85,6 +86,13 @@ Campaign = Annotated[
         description="The name of the campaign that led here, of 1 to 100 printable characters. "
         "Any other is ignored",
         examples=["spring-sale"],
+    ),
+]
+BrowserZone = Annotated[
+    str,
+    Meta(
+        description="The time zone of the browser. Its country counts where the request has none",
+        examples=["Europe/Berlin"],
     ),
 ]
 Automated = Annotated[
@@ -133,6 +141,7 @@ class ViewEvent(Schema):
     source: Source | UnsetType = UNSET
     sent: Sent | UnsetType = UNSET
     automated: Automated | UnsetType = UNSET
+    timezone: BrowserZone | UnsetType = UNSET
     goal: Goal | UnsetType = UNSET
 
 
@@ -171,6 +180,7 @@ class ViewsBody(Schema):
     source: Any = UNSET
     sent: Any = UNSET
     automated: Any = UNSET
+    timezone: Any = UNSET
     goal: Any = UNSET
     events: list[Any] | UnsetType = UNSET
 
@@ -369,15 +379,30 @@ class SourcesQuery(Schema):
     limit: Annotated[int, Meta(description="Maximum number of items", ge=1, le=100)] = 10
 
 
-class ReferrerViews(Schema):
-    """A host that led to a site, and the views that came from it."""
+class ReferrersQuery(SourcesQuery):
+    """A site by its host, and a period of its whole days, by default the last 30 days."""
 
-    referrer: Annotated[str, Meta(description="A host", examples=["news.example.com"])]
+    source: (
+        Annotated[str, Meta(description="List the hosts of this source", max_length=300, examples=["google"])]
+        | None
+    ) = None
+
+
+class ReferrerViews(Schema):
+    """A source that led to a site, or a host of a source, and the views that came from it."""
+
+    referrer: Annotated[
+        str, Meta(description="The name of a source, `direct`, or a host", examples=["news.example.com"])
+    ]
     views: Views
 
 
 class Referrers(Schema):
-    """A site's referrers in a period, most views first."""
+    """A site's sources in a period, most views first.
+
+    `direct` are the views without a source that no page of the site led to. The hosts of a source have the
+    name of the source for the views without a host, or of the host with this name.
+    """
 
     EXAMPLES: ClassVar = {
         "one": {"timezone": "UTC", "items": [{"referrer": "news.example.com", "views": 1539}]}
@@ -386,6 +411,40 @@ class Referrers(Schema):
     timezone: Timezone
     items: list[ReferrerViews]
     complete: Complete = UNSET
+
+
+class TraitsQuery(Schema):
+    """A site by its host, a trait, and a period of the site's whole days, by default the last 30 days."""
+
+    site: Site
+    by: Annotated[
+        Literal["country", "device", "browser", "os", "language"], Meta(description="The trait to count by")
+    ]
+    from_: Bound = field(default=None, name="from")
+    to: Bound = None
+
+
+class TraitViews(Schema):
+    """The views with one value of a trait."""
+
+    name: Annotated[
+        str,
+        Meta(
+            description="A country by its ISO 3166 code, a language by its ISO 639 code, or a name. `other` "
+            "are all that are not listed, and `unknown` those without a value",
+            examples=["DE"],
+        ),
+    ]
+    views: Views
+
+
+class TraitViewsList(Schema):
+    """The twenty values of a trait with the most views, `other` and `unknown`: together all views."""
+
+    EXAMPLES: ClassVar = {"one": {"timezone": "UTC", "items": [{"name": "DE", "views": 1539}]}}
+
+    timezone: Timezone
+    items: list[TraitViews]
 
 
 class CampaignViews(Schema):

@@ -23,6 +23,8 @@ from chalicelib import times
 from chalicelib.api.rates import network
 from chalicelib.dynamo.items import Key
 from chalicelib.dynamo.table import Table
+from chalicelib.views import traits
+from chalicelib.views.traits import Traits
 
 SALT = 16  # bytes
 LIFE = 2 * times.DAY  # of a salt after its day
@@ -30,10 +32,11 @@ REMEMBERED = 100  # salts in a process
 
 
 class Sender(NamedTuple):
-    """The browser or program that sent a request: its address and its User-Agent."""
+    """The browser or program that sent a request: its address, its User-Agent and its traits."""
 
     address: str = ""
     user_agent: str = ""
+    traits: Traits = traits.NONE
 
 
 UNKNOWN = Sender()
@@ -41,7 +44,7 @@ UNKNOWN = Sender()
 
 def read_sender(headers: Mapping[str, str], address: str) -> Sender:
     """Return the sender of a request."""
-    return Sender(address, headers.get("user-agent", ""))
+    return Sender(address, headers.get("user-agent", ""), traits.read(headers))
 
 
 def salt_key(day: str) -> Key:

@@ -46,7 +46,7 @@ from chalicelib.api import auth
 from chalicelib.dynamo.items import Key, Range, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
-from chalicelib.views import definitions, sources
+from chalicelib.views import definitions, sources, traits
 from chalicelib.views import events as views
 from chalicelib.views.crawlers import is_crawler
 from chalicelib.views.events import View
@@ -84,6 +84,7 @@ class Skip(StrEnum):
     ASSET = "asset"
     FEED = "feed"
     CRAWLER = "crawler"
+    SPAM = "spam"  # known spam led to it
     SITE_NOT_ALLOWED = "site_not_allowed"  # a page that is not counted, or an address that its site ignores
     IMPORTED_ALREADY = "imported_already"  # its views may have expired since
 
@@ -95,7 +96,7 @@ class Request(NamedTuple):
     time: datetime
     address: str
     agent: str
-    referrer: str = ""
+    source: sources.Source = sources.UNKNOWN
 
 
 class NoSite(Exception):
@@ -147,7 +148,9 @@ def read(lines: Iterable[bytes], log: Log, key: bytes) -> Iterator[View | Skip]:
             day, _ = log.find(host).place(found.time)
             identity = f"{host} {day} {found.address} {found.agent}"
             client = hmac.digest(key, identity.encode(), "sha256").hex()[:24]
-            yield View(found.url, found.time, client, found.referrer)
+            yield View(
+                found.url, found.time, client, found.source, traits=traits.read_user_agent(found.agent)
+            )
         elif found:
             if found is Skip.MALFORMED and not log.malformed:
                 log.malformed = (number, text)
@@ -200,11 +203,15 @@ def parse(text: str, log: Log) -> Request | Skip | None:
     if line.agent in ("", "-") or (line.agent and _is_crawler(line.agent)):
         return Skip.CRAWLER
     site = log.find(urls.host(url))
-    referrer = sources.read_source({"referrer": (line.referrer or "").removeprefix("-")}, url, site.hosts)
+    # The referrer of a log without referrers is unknown, as that of a page of the site is.
+    referrer = url if line.referrer is None else line.referrer.removeprefix("-")
+    source = sources.read_source({"referrer": referrer}, url, site.hosts)
+    if source is None:
+        return Skip.SPAM
     url = site.normalize(sources.strip_tracking(url), written)
     if not site.counts(url, log.settings) or site.ignores(line.address):
         return Skip.SITE_NOT_ALLOWED
-    return Request(url, line.time, line.address, line.agent or "", referrer)
+    return Request(url, line.time, line.address, line.agent or "", source)
 
 
 def _url(target: str, site: str) -> tuple[str, str]:

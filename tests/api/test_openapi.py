@@ -53,6 +53,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /views/badge.svg
         GET /views/campaigns
         GET /views/goals
+        GET /views/visitors
         GET /views/pixel.gif
         GET /views/referrers
         GET /views/series

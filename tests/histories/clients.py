@@ -181,7 +181,10 @@ class Visitor:
                 "url": PAGES[event["page"]],
                 "time": times.to_iso(BEGIN + timedelta(seconds=event["seconds"])),
                 "clientId": f"client-{event['client']}",
-                "referrer": f"https://{self.name}.example/",  # the same view may come with another one
+                # The same view may come with another one, with another host of one, and with none.
+                "referrer": f"https://{'m.' * (event['client'] % 2)}{self.name}.example/"
+                if event["page"]
+                else "",
                 "campaign": "spring" if event["client"] else "",
             }
             for event in events
@@ -195,7 +198,7 @@ class Visitor:
             rejected = {rejection.index for rejection in response.rejected}
             self.known.views_accepted |= {key for i, key in enumerate(keys) if i not in rejected}
 
-        headers = {"user-agent": "a browser"}
+        headers = {"user-agent": "Mozilla/5.0 (X11; Linux) Firefox/1", "accept-language": "de"}
         return Request(call("post_views", body={"events": sent}, headers=headers, caller=Caller()), done)
 
     def _score(self, board: str, id: int, value: int, seconds: int, player: int | None) -> Request:

@@ -27,6 +27,7 @@ from chalicelib.leaderboards import boards
 from chalicelib.leaderboards import scores as scores_of
 from chalicelib.ranking import ranking, tree
 from chalicelib.ranking.ranking import Ranking
+from chalicelib.views import traits
 from chalicelib.views.sites import derive_listing
 from ops.maintenance import audit
 from tests.histories.clients import ODD, PLANTED, call
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 STRANGER = Caller("stranger")
 PLAYER_OF_HUNT = "CHALLENGE#hunt#PLAYER#"
-SITE_SUM = re.compile("views|visitors|[cv][0-9]{2}")
+SITE_SUM = re.compile("views|visitors|direct|(co|de|br|os|la):.+|[cv][0-9]{2}")
 
 
 def _find(history: History, pk: str, sk: str) -> Iterator[tuple[str, str, Item]]:
@@ -121,6 +122,12 @@ def sites(history: History) -> Iterator[str]:
         right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
         for kind in {"referrer", "campaign"} & item.keys():
             right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
+        if "host" in item:
+            right[f"SITE#{host}#HOST#{item['host']}#{item['referrer']}", f"DAY#{day}", "views"] += 1
+        known = traits.from_text(item["traits"]) if "traits" in item else traits.NONE
+        words = [traits.attribute(name, word) for name, word in known._asdict().items() if word]
+        right.update((f"SITE#{host}", f"DAY#{day}", name) for name in words)
+        right[f"SITE#{host}", f"DAY#{day}", "direct"] += "direct" in item
         if (url, time, client) in history.known.views_accepted:
             views.add((host, day, hour, client))
     yield from (f"accepted and without a visitor of the site: {view}" for view in views - visits)
@@ -385,7 +392,11 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
         found[f"the pages of {host}"] = rows, own(pages, host)
         for kind in ("referrer", "campaign"):
             rows = _listed(f"get_views_{kind}s", kind, "views", site=host, **period)
-            found[f"the {kind}s of {host}"] = rows, counted(count_period(f"SITE#{host}#{kind.upper()}#"))
+            stored = count_period(f"SITE#{host}#{kind.upper()}#")
+            if kind == "referrer":
+                of_host = _find(history, f"SITE#{host}", "DAY#")
+                stored["direct"] = sum(int(item.get("direct", 0)) for of, _, item in of_host if not of)
+            found[f"the {kind}s of {host}"] = rows, counted(stored)
         rows = _listed("get_views_top", "url", "views", site=host, **period)
         found[f"the pages of a period of {host}"] = rows, own(count_period("URL#"), host)
     return found

@@ -31,6 +31,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import CLIENT_ID, View
+from chalicelib.views.sources import Source
 from ops.aws import template
 from ops.cli import imports
 from ops.cli.main import main
@@ -68,7 +69,7 @@ def line(
 
 def test_a_successful_request_for_a_page_is_a_view() -> None:
     moment = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
-    assert parse(line(), SITE) == Request(f"{SITE}/a", moment, "192.0.2.1", FIREFOX)
+    assert parse(line(), SITE) == Request(f"{SITE}/a", moment, "192.0.2.1", FIREFOX, Source(is_direct=True))
     assert isinstance(parse(line(status="304"), SITE), Request)
 
 
@@ -86,7 +87,7 @@ def test_a_successful_request_for_a_page_is_a_view() -> None:
 def test_the_referrer_of_a_line_is_the_host_of_another_site(referrer: str, host: str) -> None:
     found = parse(line(referrer=referrer), SITE)
     assert isinstance(found, Request)
-    assert found.referrer == host
+    assert found.source.name == host
 
 
 @pytest.mark.parametrize(
@@ -199,6 +200,7 @@ NO_VIEWS = [
             "/a?format=rss",
         )
     ),
+    (line(referrer="https://www.semalt.com/a"), "spam"),
     *(
         (line(agent=agent), "crawler")
         for agent in (
@@ -331,7 +333,7 @@ def test_an_imported_view_and_its_visitor_expire(table: Table, tmp_path: Path) -
     before = int(time.time())
     run(log_file(tmp_path, line(), line(time="17/May/2015:23:05:03 +0000")))
     first, second = items(table)
-    assert set(first) == {"pk", "sk", "ttl", "kept"}
+    assert set(first) == {"pk", "sk", "ttl", "kept", "direct", "traits"}
     ends = before + LIFE.total_seconds()
     assert ends <= first["ttl"] <= ends + 86_400 + 60
     assert second["ttl"] - first["ttl"] == 13 * 3600  # so that all of a day say the same of their visitors

@@ -10,12 +10,12 @@ from chalicelib import urls
 from chalicelib.aggregates import engine
 from chalicelib.aggregates.toplist import step_of
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.views import sites
+from chalicelib.views import sites, traits
 from chalicelib.views.events import MAX_ANONYMOUS_EVENTS, day_key, page_key, site_key
 from tests.support.dearest import Dearest
 from tests.support.deployed import Deployed, Invocation
 
-BUSY, LONG = "busy.example.org", ".".join(["x" * 60] * 4)
+BUSY, WORLD, LONG = "busy.example.org", "world.example.org", ".".join(["x" * 60] * 4)
 YEAR, MONTH = 400, 31  # days
 PAGES = 1_500  # of each of the last two days
 TAGS = {bytes([number]) * 12 for number in range(engine.TAGS)}
@@ -58,6 +58,22 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         yield Dearest(site.rest("GET /views/series", name, query={"url": url, **period}))
         yield Dearest(site.rest("GET /views/site", name, query={"site": BUSY, **period}))
     yield from _lists(site, days)
+    yield from _traits(site, days)
+
+
+def _traits(site: Deployed, days: Sequence[str]) -> Iterator[Dearest]:
+    """Count the views of a site that every day has readers of every country, in every language."""
+    words = {
+        "country": sorted(set(traits.countries())),
+        "device": [*traits.DEVICES, traits.OTHER],
+        "browser": [*traits.BROWSERS, traits.OTHER],
+        "os": [*traits.SYSTEMS, traits.OTHER],
+        "language": [*traits.LANGUAGES, traits.OTHER],
+    }
+    sums = {traits.attribute(name, word): 10_001 for name, found in words.items() for word in found}
+    site.table.batch_put(full(sites.day_key(WORLD, day), 10**6) | sums for day in days[:MONTH])
+    query = {"site": WORLD, "from": days[MONTH - 1], "to": days[0]}
+    yield Dearest(_get(site, "/views/visitors", "31 days of all countries", query | {"by": "country"}))
 
 
 def _fill(site: Deployed, url: str, days: Sequence[str]) -> None:
@@ -88,6 +104,9 @@ def _lists(site: Deployed, days: Sequence[str]) -> Iterator[Dearest]:
         query = {"site": host, "limit": "100", **period}
         return Dearest(site.rest("GET /views/top", name, query=query))
 
+    # The definitions of both sites are read here, for a minute.
+    for host in (BUSY, LONG):
+        yield Dearest(_get(site, "/views/site", "30 busy days", {"site": host}))
     yield top("300 pages, of all time", BUSY)
     yield top("300 of the longest addresses", LONG)
     yield top("two days of 1,500 pages", BUSY, **{"from": days[1], "to": days[0]})

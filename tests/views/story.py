@@ -33,7 +33,7 @@ COSTS = {
     ("GET /views/badge.svg", ""): (200, 0, 0.5),
     ("GET /views/series", "by hour"): (200, 0, 0.5),
     ("GET /views/top", ""): (200, 0, 1),
-    ("GET /views/events", "75 events"): (200, 0, 1),
+    ("GET /views/events", "75 events"): (200, 0, 1.5),
     ("POST /views", "one with sources"): (202, 4, 0.5),
     ("POST /views", "25 with sources"): (202, 76, 0),
     ("stream", "26 views of another site"): (0, 23, 7),
@@ -41,7 +41,9 @@ COSTS = {
     ("stream", "a view with sources, visitor known"): (0, 5, 0),
     ("GET /views/site", "by hour"): (200, 0, 0.5),
     ("GET /views/top", "of a day"): (200, 0, 1),
-    ("GET /views/referrers", "of a day"): (200, 0, 1),
+    ("GET /views/referrers", "of a day"): (200, 0, 1.5),
+    ("GET /views/referrers", "the hosts of a source"): (200, 0, 1),
+    ("GET /views/visitors", "by country"): (200, 0, 0.5),
     ("GET /views/campaigns", "of 30 days"): (200, 0, 1.5),
     ("POST /views", "a goal"): (202, 3, 0),
     ("stream", "a goal of a known site"): (0, 3, 0),
@@ -122,6 +124,9 @@ def _views_with_sources(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET /views/site", "by hour", query=period | {"interval": "hour"})
     yield site.rest("GET /views/top", "of a day", query=period)
     yield site.rest("GET /views/referrers", "of a day", query=period)
+    hosts = period | {"source": "news.example.com"}
+    yield site.rest("GET /views/referrers", "the hosts of a source", query=hosts)
+    yield site.rest("GET /views/visitors", "by country", query=period | {"by": "country"})
     yield site.rest("GET /views/campaigns", "of 30 days", query={"site": host})
     goal = {"url": f"https://{host}/lamp", "goal": "sign up", "time": hour.isoformat(), "clientId": "c"}
     yield site.rest("POST /views", "a goal", body=goal)

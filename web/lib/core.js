@@ -11,6 +11,7 @@ const CALLS = {
   getViewsTop: "GET views/top",
   getViewsSite: "GET views/site",
   getViewsReferrers: "GET views/referrers",
+  getViewsVisitors: "GET views/visitors",
   getViewsCampaigns: "GET views/campaigns",
   getViewsGoals: "GET views/goals",
   getSites: "GET! sites",
