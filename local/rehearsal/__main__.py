@@ -235,6 +235,14 @@ def check_limits(rehearsal: Rehearsal) -> None:
     check({group["retentionInDays"] for group in groups} == {30}, "logs expire after 30 days")
 
 
+def clone(rehearsal: Rehearsal) -> None:
+    """Run the following commands in a copy of the project without Chalice's record, as in another clone."""
+    root = rehearsal.root.with_name("clone")
+    shutil.copytree(rehearsal.root, root, symlinks=True, ignore=shutil.ignore_patterns("deployed"))
+    rehearsal.root = root
+    report("  the next commands run in a clone without Chalice's record")
+
+
 def restart_stream(rehearsal: Rehearsal) -> None:
     """Disable and enable the table's stream. The mapping then points to the old stream."""
     dynamodb, table = rehearsal.client("dynamodb"), f"hubbub-{STAGE}"
@@ -253,6 +261,7 @@ def rehearse(rehearsal: Rehearsal, loses_stream: bool) -> None:
     stage = use_stage(rehearsal)
     check_limits(rehearsal)
     before, seen = inventory(rehearsal), stage.views("live")
+    clone(rehearsal)
     rehearsal.ops("deploy", "--stage", STAGE, "--yes")
     check(inventory(rehearsal) == before, f"no resource is duplicated: {format_inventory(before)}")
     check(stage.views("live") == seen, f"the data is kept: {seen} view of the page")
