@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import zipfile
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -56,14 +57,14 @@ def _sites(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...
 @STAGE
 @REPORT
 def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> None:
-    """Import page views from an access log.
+    """Import page views from an access log, or from an export of GoatCounter, Plausible or Umami.
 
-    FILE is in Apache's common, combined or vhost_combined format, nginx' default, Caddy's JSON, CloudFront's
-    standard or ALB's, optionally compressed with gzip; - is stdin. A line that names its host counts for that
-    site. Feeds, assets, errors, crawlers and other sites are skipped. Importing a log again counts nothing
-    twice. A day that was imported 29 days ago or earlier is skipped, because its views have expired. Needs
-    read and write access to the stage's table and read access to its secret. Exit code 3: all is written, and
-    the stream has not counted all of it.
+    A log is in Apache's common, combined or vhost_combined format, nginx' default, Caddy's JSON, CloudFront's
+    standard or ALB's. An export is CSV, or the zip of Plausible or Umami. FILE may be compressed with gzip; -
+    is stdin. A line that names its host counts for that site. Feeds, assets, errors, crawlers and other sites
+    are skipped. Importing a file again counts nothing twice. A day that was imported 29 days ago or earlier
+    is skipped, because its views have expired. Needs read and write access to the stage's table and read
+    access to its secret. Exit code 3: all is written, and the stream has not counted all of it.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -71,7 +72,8 @@ def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> 
     from chalicelib.dynamo import table
     from chalicelib.views import definitions
     from ops.imports import log_formats
-    from ops.imports.access_log import Log, NoSite, Skip, derive_client_key, read, wait, write
+    from ops.imports.access_log import Log, NoSite, Skip, derive_client_key, wait, write
+    from ops.imports.exports import NoExport, read, read_archive
     from ops.stage import load
 
     settings, counted = load(stage), None
@@ -88,9 +90,14 @@ def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> 
     with _explain_errors(file):
         key = derive_client_key(settings)
         with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-            found = read(_lines(file, progress), log, key)
+            is_archive = file != "-" and Path(file).is_file() and zipfile.is_zipfile(file)
+            found = (
+                read_archive(Path(file), log, key) if is_archive else read(_lines(file, progress), log, key)
+            )
             try:
                 summary = write(store, found, settings, datetime.now(UTC), key)
+            except NoExport as error:
+                raise click.ClickException(f"{file}: {error}; {AGAIN}") from None
             except NoSite:
                 raise click.UsageError("a line names no host: give the one --site of such lines") from None
             if report.waits:

@@ -116,17 +116,17 @@ class Log:
     formats: log_formats.Parser = field(default_factory=log_formats.Parser)
     malformed: tuple[int, str] | None = None
 
-    def base(self, line: log_formats.Line) -> str:
+    def base(self, host: str, scheme: str = "") -> str:
         """Return the scheme and the host of a line's address. The command decides the scheme of its sites.
 
         Raises: NoSite, ValueError for a malformed host.
         """
-        if not line.host:
+        if not host:
             if len(self.sites) != 1:
                 raise NoSite
             return next(iter(self.sites.values()))
-        scheme = line.scheme if line.scheme in ("http", "https") else "https"
-        base = urls.canonical(f"{scheme}://{line.host}").removesuffix("/")
+        scheme = scheme if scheme in ("http", "https") else "https"
+        base = urls.canonical(f"{scheme}://{host}").removesuffix("/")
         return self.sites.get(urls.host(base), base)
 
 
@@ -195,26 +195,39 @@ def parse(text: str, log: Log) -> Request | Skip | None:
     if line.status not in ("200", "304"):
         return Skip.ERROR_OR_REDIRECT
     try:
-        written, url = _url(line.target, log.base(line))
+        written, url = build_url(line.target, log.base(line.host, line.scheme))
     except ValueError:
         return Skip.BAD_URL
     if reason := _skip_reason(url):
         return reason
     if line.agent in ("", "-") or (line.agent and _is_crawler(line.agent)):
         return Skip.CRAWLER
-    site = log.find(urls.host(url))
     # The referrer of a log without referrers is unknown, as that of a page of the site is.
     referrer = url if line.referrer is None else line.referrer.removeprefix("-")
-    source = sources.read_source({"referrer": referrer}, url, site.hosts)
+    found = count_page(log, written, url, {"referrer": referrer})
+    if isinstance(found, Skip):
+        return found
+    if log.find(urls.host(url)).ignores(line.address):
+        return Skip.SITE_NOT_ALLOWED
+    return Request(found[0], line.time, line.address, line.agent or "", found[1])
+
+
+def count_page(
+    log: Log, written: str, url: str, origin: Mapping[str, str]
+) -> tuple[str, sources.Source] | Skip:
+    """Return the page that the site of an address counts, and the source of its view.
+
+    `written` is the address as it is written. `origin` has the fields of an event that name its source.
+    """
+    site = log.find(urls.host(url))
+    source = sources.read_source(origin, url, site.hosts)
     if source is None:
         return Skip.SPAM
-    url = site.normalize(sources.strip_tracking(url), written)
-    if not site.counts(url, log.settings) or site.ignores(line.address):
-        return Skip.SITE_NOT_ALLOWED
-    return Request(url, line.time, line.address, line.agent or "", source)
+    page = site.normalize(sources.strip_tracking(url), written)
+    return (page, source) if site.counts(page, log.settings) else Skip.SITE_NOT_ALLOWED
 
 
-def _url(target: str, site: str) -> tuple[str, str]:
+def build_url(target: str, site: str) -> tuple[str, str]:
     """Build the URL of a request target, as it is written and in normal form.
 
     Raises: ValueError for a malformed target, or one of another host.

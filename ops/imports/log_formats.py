@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from chalicelib import times
 
-NAMES = "Apache's common, combined or vhost_combined, nginx' default, Caddy's JSON, CloudFront's or ALB's"
+NAMES = "Apache's, nginx' or ALB's, Caddy's JSON, CloudFront's, an export of GoatCounter, Plausible or Umami"
 QUOTED = r'"((?:[^"\\]|\\.)*)"'
 APACHE = re.compile(
     rf"(\S+) \S+ .+? \[([^\]]{{20,40}})\] {QUOTED} (\d{{3}}) \S+(?: {QUOTED} {QUOTED}(?: .*)?)?"
