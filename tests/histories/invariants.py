@@ -395,7 +395,7 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
             stored = count_period(f"SITE#{host}#{kind.upper()}#")
             if kind == "referrer":
                 of_host = _find(history, f"SITE#{host}", "DAY#")
-                stored["direct"] = sum(int(item.get("direct", 0)) for of, _, item in of_host if not of)
+                stored["direct"] = sum(int(item.get("direct", 0)) for rest, _, item in of_host if not rest)
             found[f"the {kind}s of {host}"] = rows, counted(stored)
         rows = _listed("get_views_top", "url", "views", site=host, **period)
         found[f"the pages of a period of {host}"] = rows, own(count_period("URL#"), host)
