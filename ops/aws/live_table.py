@@ -50,9 +50,8 @@ def find_differences(live: Live, wanted: Properties) -> Iterator[Difference]:
         if "StreamSpecification" in live:  # its view type cannot be changed
             yield update("StreamSpecification", StreamSpecification={"StreamEnabled": False})
         yield update("StreamSpecification", StreamSpecification={"StreamEnabled": True, **stream})
-    protection = wanted["DeletionProtectionEnabled"]
-    if live["DeletionProtectionEnabled"] != protection:
-        yield update("DeletionProtectionEnabled", DeletionProtectionEnabled=protection)
+    if wanted["DeletionProtectionEnabled"] and not live["DeletionProtectionEnabled"]:  # never removed
+        yield update("DeletionProtectionEnabled", DeletionProtectionEnabled=True)
     for name, operation in (
         ("TimeToLiveSpecification", "update_time_to_live"),
         ("PointInTimeRecoverySpecification", "update_continuous_backups"),

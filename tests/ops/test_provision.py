@@ -22,7 +22,7 @@ from moto import mock_aws
 from chalicelib.api import auth
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT, Engine
-from ops.aws import chalice_config, cloudformation
+from ops.aws import adopt, chalice_config, cloudformation, live_table
 from ops.aws import provision as provisioning
 from ops.aws.cloudformation import Change, ChangeSet
 from ops.aws.provision import Clients, find_resources, provision
@@ -386,6 +386,18 @@ def test_a_ceiling_that_somebody_has_changed_is_set_again(clients: Clients, stag
     )
     assert [set(changes) for _, _, changes in run(clients, stage)] == [{"OnDemandThroughput"}]
     assert table_of(clients, stage)["OnDemandThroughput"]["MaxWriteRequestUnits"] == 500
+
+
+def test_a_protection_that_somebody_has_added_is_kept(clients: Clients) -> None:
+    name = f"t{uuid4().hex[:8]}"
+    run(clients, name)
+    wanted = {**definition("dev").table, "TableName": f"hubbub-{name}"}
+    live = adopt.describe_table(clients.dynamodb, f"hubbub-{name}")
+    assert live
+    assert live["DeletionProtectionEnabled"]
+    assert not wanted["DeletionProtectionEnabled"]
+    names = [difference.name for difference in live_table.find_differences(live, wanted)]
+    assert "DeletionProtectionEnabled" not in names
 
 
 def test_a_stage_moves_to_another_table_and_the_former_is_kept(clients: Clients, stage: str) -> None:
