@@ -184,11 +184,13 @@ def compute(contributions: Sequence[Contribution], record: Any) -> Difference:
             items[sign] = item
         except Exception as error:  # whatever a feature raises, the shard must go on
             poison.append(Poison(image, sign, f"{type(error).__name__}: {error}"))
-    if _is_expired(record) or all(isinstance(amount, Constant) for amount in sums.values()):
+    if is_expired := _is_expired(record):
+        poison = []
+    if is_expired or all(isinstance(amount, Constant) for amount in sums.values()):
         sums = {}  # nothing is added, so no tag is needed
     second = _second(body.get("ApproximateCreationDateTime"))
     change = (key, items.get(-1, {}), items.get(1, {})) if (key := read_key(body)) else None
-    return Difference(id, second, images, sums, () if _is_expired(record) else tuple(poison), change)
+    return Difference(id, second, images, sums, tuple(poison), change)
 
 
 def computed(contributions: Sequence[Contribution], item: Item) -> Sums:

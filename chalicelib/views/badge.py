@@ -2,8 +2,8 @@
 
 from html import escape
 
-HEADERS = {"Cache-Control": "public, max-age=30", "Cross-Origin-Resource-Policy": "cross-origin"}
 CROSS_ORIGIN = {"Cross-Origin-Resource-Policy": "cross-origin"}
+HEADERS = {"Cache-Control": "public, max-age=30", **CROSS_ORIGIN}
 # A transparent GIF of one pixel, in ASCII: API Gateway passes it on as a text.
 PIXEL = "GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\0;"
 CHARACTER_WIDTH = 6.6  # mean width of Verdana at 11 px

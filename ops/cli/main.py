@@ -103,7 +103,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by subject, each with its whole first sentence."""
         for title, examples in GROUPS.items():
-            rows = [(name, _summarize(self.commands[name])) for name in examples if name in self.commands]
+            rows = [(name, _summarize(self.commands[name])) for name in examples]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 from urllib.parse import quote
 
@@ -35,7 +35,7 @@ from tests.challenges.dearest import dearest  # noqa: F401 (for the tests of the
 from tests.challenges.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.histories.world import Killed
 from tests.support.contexts import new_context
-from tests.support.faults import instead, refused
+from tests.support.faults import hooked, instead, refused
 from tests.support.meter import Meter
 from tests.support.records import Reader, drift, scan
 from tests.support.tables import store_on
@@ -442,19 +442,17 @@ def test_a_path_found_during_a_withdrawal_is_counted(hunt: Hunt, page: int) -> N
         assert hunt.submit("ann", path)[0] == 201
     pages: list[int] = []
 
-    def one_item(params: Item, **_: Any) -> Item:
+    def shorten(params: Item, **_: Any) -> Item:
         pages.append(len(pages) + 1)
         if pages[-1] == page:
             assert hunt.submit("ann", PATHS[1])[0] == 201
         return params | {"Limit": 1}
 
-    events, cut = hunt.table.client.meta.events, cast(Any, one_item)
-    events.register("provide-client-params.dynamodb.Query", cut)
+    cut = hooked(hunt.table.client, {"provide-client-params.dynamodb.Query": shorten})
     gone = FoundPathParams(challenge="hunt", player="ann", path=PATHS[0])
     # Only the submission and the first write of the withdrawal are made. The progress must be right then too.
-    with contextlib.suppress(Killed), instead(hunt.table, "TransactWriteItems", None, None, Killed()):
+    with cut, contextlib.suppress(Killed), instead(hunt.table, "TransactWriteItems", None, None, Killed()):
         progress.withdraw_path(hunt.table, gone)
-    events.unregister("provide-client-params.dynamodb.Query", cut)
     paths = [item for item in scan(hunt.table) if item["sk"].startswith("PATH#")]
     assert (hunt.table.get(Key(*PLAYER)) or {})["found"] == len(paths)
     assert len(pages) >= page

@@ -42,9 +42,13 @@ GOOD: Item = {"rating": 3, "language": "en", "text": "mended", "author": "somebo
 
 
 def call(operation: str, **given: Any) -> Callable[[], Any]:
-    """Return a call of an operation of app.py, whose `path`, `query` and `body` are given as dicts."""
+    """Return a call of an operation of app.py, whose `path`, `query` and `body` are given as dicts.
+
+    A query that is not given has its defaults.
+    """
     function: Any = getattr(app, operation)
     types = get_type_hints(function)
+    given |= {"query": given.get("query", {})} if "query" in types else {}
     structs = {part: types[part](**given[part]) for part in ("path", "query", "body") if part in given}
     reader = {"caller": Caller("reader")} if "caller" in types else {}  # its answers are not cached
     return partial(function, **reader | given | structs)

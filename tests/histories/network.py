@@ -23,6 +23,7 @@ from botocore.httpsession import URLLib3Session
 from botocore.retries import standard
 
 from tests.histories.world import Rates, World
+from tests.support.faults import hooked
 from tests.support.gateway import Gateway, refusal
 
 if TYPE_CHECKING:
@@ -59,18 +60,12 @@ class Network:
     @contextmanager
     def attached(self, client: DynamoDBClient) -> Iterator[None]:
         """Intercept a client's calls. Its retries wait in simulated time and start with a full quota."""
-        events = client.meta.events
-        hooks: dict[str, Any] = {"before-send.dynamodb": self._send, "after-call.dynamodb": self._replied}
-        for event, hook in hooks.items():
-            events.register(event, hook)
-        events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
+        hooks = {"before-send.dynamodb": self._send, "after-call.dynamodb": self._replied}
+        client.meta.events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
         standard.register_retry_handler(client, max_attempts=1)
-        with mock.patch.object(botocore.endpoint, "time", SimpleNamespace(sleep=self.world.sleep)):
-            try:
-                yield
-            finally:
-                for event, hook in hooks.items():
-                    events.unregister(event, hook)
+        waits = mock.patch.object(botocore.endpoint, "time", SimpleNamespace(sleep=self.world.sleep))
+        with hooked(client, hooks), waits:
+            yield
 
     def _send(self, request: AWSPreparedRequest, event_name: str, **_: Any) -> AWSResponse:
         """Send a request, or inject a fault; return what the handler receives."""

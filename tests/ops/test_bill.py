@@ -41,21 +41,7 @@ def lines(found: Any, feature: str) -> dict[str, float]:
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in UNITS],
 )
 def test_an_operation_consumes_the_units_in_units_json(engine: Engine, name: str) -> None:
-    """The aggregator writes concurrently, so the order of its records, and what shares a batch, differs."""
-    measured, written = flat(units.measure(engine, name)), flat(WRITTEN[name])
-    assert measured == pytest.approx(written, rel=0.1, abs=0.02)
-    alone = {figure for figure in written if "batches of 10" not in figure}
-    assert {name: measured[name] for name in alone} == pytest.approx(
-        {name: written[name] for name in alone}, rel=0.03, abs=0.02
-    )
-
-
-def flat(figures: dict[str, Any]) -> dict[str, float]:
-    """Write the figures of an operation as one table."""
-    found = {name: value for name, value in figures.items() if name != "stream"}
-    for size, units_ in figures["stream"].items():
-        found |= {f"{name} in batches of {size}": value for name, value in units_.items()}
-    return found
+    assert units.compare(units.measure(engine, name), WRITTEN[name]) == {}
 
 
 def test_every_operation_is_written_down_and_no_other() -> None:

@@ -18,34 +18,10 @@ from chalicelib.settings import Settings
 from tests.histories.world import BEGIN
 from tests.support.contexts import SETTINGS
 from tests.support.gateway import Gateway, request
-from tests.support.permissions import run_as, see
 
 CONNECTED = {"type": "system", "code": "partner_connected"}
 DISCONNECTED = {"type": "system", "code": "partner_disconnected"}
 NOT_MATCHED = {"type": "error", "code": "not_matched"}
-
-
-class SeenWire(Gateway):
-    """A gateway that checks every call against the policy of the function that makes it."""
-
-    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
-        self._see("PostToConnection", ConnectionId)
-        super().post_to_connection(ConnectionId, Data)
-
-    def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
-        self._see("GetConnection", ConnectionId)
-        super().get_connection(ConnectionId)
-
-    def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
-        self._see("DeleteConnection", ConnectionId)
-        super().delete_connection(ConnectionId)
-
-    def _before(self, id: str) -> None:
-        with run_as(""):  # the test's own calls have no policy
-            super()._before(id)
-
-    def _see(self, operation: str, id: str) -> None:
-        see("apigatewaymanagementapi", operation, {"ConnectionId": id}, "https://local/api")
 
 
 class Chat:
@@ -55,7 +31,7 @@ class Chat:
         self, table: Table, settings: Settings = SETTINGS, sources: subscriptions.Sources | None = None
     ):
         self.table, self.settings, self.sources = table, settings, sources or {}
-        self.wire = SeenWire()
+        self.wire = Gateway()
         self.gateway = ConnectionGateway(lambda: self.wire, pause=lambda seconds: None)
         self.refusals = connections.RefusalCache()
         self.now = BEGIN
@@ -84,8 +60,7 @@ class Chat:
             "queryStringParameters": query,
             "headers": headers or {},
         }
-        with run_as("websocket_connect"):
-            response = handlers.connect(self.context(), event)
+        response = handlers.connect(self.context(), event)
         status = response["statusCode"]
         if status == 200 and opens:
             self.wire.open.add(id)
@@ -103,13 +78,12 @@ class Chat:
     def send_raw(self, id: str, body: str, **more: Any) -> None:
         """Send a frame with any body."""
         event = {"requestContext": request(id, **more), "body": body}
-        with run_as("websocket_message"):
-            handlers.receive_frame(
-                self.context(),
-                self.sources,
-                event,
-                self.refusals,
-            )
+        handlers.receive_frame(
+            self.context(),
+            self.sources,
+            event,
+            self.refusals,
+        )
 
     def enter(self, id: str, **query: str) -> list[Any]:
         """Connect and ask for the status, as a client does. Return the received frames."""
@@ -120,8 +94,7 @@ class Chat:
         """Close a connection and run `$disconnect`."""
         self.wire.open.discard(id)
         event = {"requestContext": request(id, disconnectStatusCode=code)}
-        with run_as("websocket_disconnect"):
-            handlers.disconnect(self.context(), event)
+        handlers.disconnect(self.context(), event)
 
     def die(self, id: str) -> None:
         """Close a connection without `$disconnect`."""
@@ -131,14 +104,12 @@ class Chat:
         def pause(length: float) -> None:
             self.now += timedelta(seconds=length)
 
-        with run_as("sweep"):
-            matchmaker.sweep(self.context(), self.tick, seconds=seconds, pause=pause)
+        matchmaker.sweep(self.context(), self.tick, seconds=seconds, pause=pause)
 
     def ban(self, report: str) -> None:
         """Ban the visitor of a report for a day, as an admin's request does."""
-        with run_as("api_handler"):
-            made = self.context()
-            matchmaker.expel(made, reports.act(made, report, ReportAction(action="ban")))
+        made = self.context()
+        matchmaker.expel(made, reports.act(made, report, ReportAction(action="ban")))
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
+from tests.support.faults import hooked
+
 if TYPE_CHECKING:
     from botocore.model import OperationModel
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -54,19 +56,13 @@ class InFlight:
     @contextmanager
     def attached(self, client: DynamoDBClient) -> Iterator[None]:
         """Apply the rule to a client's calls, at `before-call`: before anything is signed or sent."""
-        events = client.meta.events
         hooks: dict[str, Any] = {
             "before-call.dynamodb": self._begin,
             "after-call.dynamodb": self._end,
             "after-call-error.dynamodb": self._end,
         }
-        for event, hook in hooks.items():
-            events.register(event, hook)
-        try:
+        with hooked(client, hooks):
             yield
-        finally:
-            for event, hook in hooks.items():
-                events.unregister(event, hook)
 
     def _begin(
         self, model: OperationModel, params: Mapping[str, Any], context: dict[str, Any], **_: object

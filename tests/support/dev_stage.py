@@ -29,19 +29,12 @@ from ops.aws import provision
 from ops.aws.template import create_table
 from ops.maintenance.streams import Stream
 from ops.stage import read_variables
-from tests.support.chatting import SeenWire
-from tests.support.gateway import request
-from tests.support.permissions import enforce
+from tests.support.gateway import Gateway, request
+from tests.support.permissions import enforce, run_as
 from tests.support.tables import create_queue
 
-SNAKE = {
-    "PostToConnection": "post_to_connection",
-    "GetConnection": "get_connection",
-    "DeleteConnection": "delete_connection",
-}
 
-
-class Connections(SeenWire):
+class Connections(Gateway):
     """API Gateway's side of the connections. Every call is first checked by an engine."""
 
     def __init__(self, engine: Engine) -> None:
@@ -54,10 +47,25 @@ class Connections(SeenWire):
         self._real = boto3.client(name, endpoint_url=url)  # type: ignore[call-overload]
         return self
 
-    def _see(self, operation: str, id: str) -> None:
-        data = {"Data": b"{}"} if operation == "PostToConnection" else {}
+    def post_to_connection(self, ConnectionId: str, Data: str) -> None:  # noqa: N803 (boto3's names)
+        self._check("post_to_connection", ConnectionId, Data=b"{}")
+        super().post_to_connection(ConnectionId, Data)
+
+    def get_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        self._check("get_connection", ConnectionId)
+        super().get_connection(ConnectionId)
+
+    def delete_connection(self, ConnectionId: str) -> None:  # noqa: N803
+        self._check("delete_connection", ConnectionId)
+        super().delete_connection(ConnectionId)
+
+    def _before(self, id: str) -> None:
+        with run_as(""):  # the test's own calls have no policy
+            super()._before(id)
+
+    def _check(self, operation: str, id: str, **data: bytes) -> None:
         with pytest.raises(self._real.exceptions.GoneException):
-            getattr(self._real, SNAKE[operation])(ConnectionId=id, **data)
+            getattr(self._real, operation)(ConnectionId=id, **data)
 
 
 class DevStage:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ReadTimeoutError
 
 from chalicelib.dynamo.table import Table
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+@contextmanager
+def hooked(client: DynamoDBClient, hooks: Mapping[str, Any]) -> Iterator[None]:
+    """Call hooks at the events of a client, before those that are there."""
+    for event, hook in hooks.items():
+        client.meta.events.register_first(event, hook)
+    try:
+        yield
+    finally:
+        for event, hook in hooks.items():
+            client.meta.events.unregister(event, hook)
 
 
 @contextmanager
@@ -22,7 +37,6 @@ def instead(table: Table, operation: str, *replies: Any) -> Iterator[list[int]]:
     """
     left = list(replies)
     calls: list[int] = []
-    event = f"before-call.dynamodb.{operation}"
 
     def reply_to(**_: Any) -> Any:
         calls.append(1)
@@ -31,28 +45,21 @@ def instead(table: Table, operation: str, *replies: Any) -> Iterator[list[int]]:
             raise reply
         return reply
 
-    table.client.meta.events.register(event, reply_to)
-    try:
+    with hooked(table.client, {f"before-call.dynamodb.{operation}": reply_to}):
         yield calls
-    finally:
-        table.client.meta.events.unregister(event, reply_to)
 
 
 @contextmanager
 def after(table: Table, operation: str, error: BaseException) -> Iterator[None]:
     """Raise after the next call of an operation: it takes effect, and its reply is lost."""
-    event = f"after-call.dynamodb.{operation}"
     left = [error]
 
     def fail(**_: Any) -> None:
         if left:
             raise left.pop()
 
-    table.client.meta.events.register(event, fail)
-    try:
+    with hooked(table.client, {f"after-call.dynamodb.{operation}": fail}):
         yield
-    finally:
-        table.client.meta.events.unregister(event, fail)
 
 
 def cancelled(*reasons: str) -> Any:

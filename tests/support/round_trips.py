@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from tests.support.faults import hooked
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -44,10 +46,5 @@ class RoundTrips:
                 self.calls.append((context.pop("begun"), time.perf_counter()))
 
         hooks: dict[str, Any] = {"before-parameter-build.dynamodb": begin, "after-call.dynamodb": end}
-        for event, hook in hooks.items():
-            client.meta.events.register_first(event, hook)
-        try:
+        with hooked(client, hooks):
             yield
-        finally:
-            for event, hook in hooks.items():
-                client.meta.events.unregister(event, hook)
