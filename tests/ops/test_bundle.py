@@ -37,6 +37,7 @@ TOP = {
     "aws_lambda_powertools",
     "url_normalize",
     "crawleruseragents",
+    "tzdata",
     # what these need
     "jmespath",
     "typing_extensions.py",
@@ -49,6 +50,7 @@ LICENSED = {  # whose licence and version come with them
     "jmespath",
     "msgspec",
     "pyjwt",
+    "tzdata",
     "typing_extensions",
     "url_normalize",
 }
@@ -263,7 +265,7 @@ def test_a_deploy_takes_it(made: Made, tmp_path: Path) -> None:
 
 
 RUN = """
-import json, sys
+import datetime, json, sys, zoneinfo
 sys.path.insert(0, {folder!r})
 import app
 late = {{"jwt", "aws_lambda_powertools", "crawleruseragents", "cryptography", "rich", "click", "yaml"}}
@@ -272,7 +274,7 @@ from chalicelib import settings, urls
 from chalicelib.aggregates import engine
 from chalicelib.api import auth
 from chalicelib.telemetry import middleware
-from chalicelib.views import crawlers
+from chalicelib.views import crawlers, sources, traits
 
 def get(path, parameters=None):
     context = {{"httpMethod": "GET", "resourcePath": path, "identity": {{}}}}
@@ -291,6 +293,10 @@ token = auth.mint(settings.current(), "me")
 assert auth.authenticate(settings.current(), f"Bearer {{token}}")["sub"] == "me"
 assert crawlers.is_crawler("Googlebot/2.1")
 assert urls.canonical("HTTPS://EXAMPLE.org:443/x/../a") == "https://example.org/a"
+zoneinfo.reset_tzpath(to=())  # a system without zones
+assert "Europe/Berlin" in zoneinfo.available_timezones()
+assert zoneinfo.ZoneInfo("Asia/Kathmandu").utcoffset(datetime.datetime(2026, 1, 1))
+assert traits.read_zone("Europe/Berlin") == "DE" and sources.is_spam("semalt.com")
 names = {{name.split(".")[0] for name in sys.modules}} & {names!r}
 for name in sorted(names):
     assert sys.modules[name].__file__.startswith({folder!r}), name

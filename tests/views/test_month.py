@@ -197,17 +197,16 @@ def check(context: Context, host: str, naive: Naive) -> None:
     assert {device.name: device.views for device in devices.items} == naive.devices
 
 
-@pytest.mark.parametrize(("seed", "visits"), [(1, 100), pytest.param(2, 1_500, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("seed", "visits"), [(1, 80), pytest.param(2, 1_500, marks=pytest.mark.long)])
 def test_a_month_of_visitors_agrees_with_a_naive_count(site: Site, seed: int, visits: int) -> None:
     rng = random.Random(seed)
     for host, zone in ZONES.items():
         definitions.define(site.table, host, SiteBody(timezone=zone), BEGIN - 9 * times.DAY)
     naive = {host: Naive() for host in ZONES}
     since = date.max
-    hits = sorted(simulate(rng, visits), key=lambda hit: hit.moment)
-    distinct = {(hit.site, hit.path, hit.moment, NETWORKS[hit.address], hit.agent, hit.goal) for hit in hits}
-    assert len(distinct) == len(hits)
-    for hit in hits:
+    # The same visitor may view the same page in the same instant only once.
+    hits = {hit._replace(source=None, address=NETWORKS[hit.address]): hit for hit in simulate(rng, visits)}
+    for hit in sorted(hits.values(), key=lambda hit: hit.moment):
         if hit.moment >= CHANGE and since == date.max:
             site.settle()
             body = SiteBody(timezone=MOVED_TO)
