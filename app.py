@@ -66,7 +66,7 @@ from chalicelib.errors import (
 )
 from chalicelib.guests import guests
 from chalicelib.guests import schemas as guest_schemas
-from chalicelib.leaderboards import boards, scores, standings
+from chalicelib.leaderboards import boards, card, ranks, scores, standings
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
 from chalicelib.ranking import deepening
@@ -373,6 +373,28 @@ def post_score(
     return created(*submit(new_context(), path.board, body, caller))
 
 
+@router.route("GET /leaderboards/{board}/rank", errors=(NotFound,))
+def get_rank(path: board_schemas.BoardPath, query: board_schemas.RankQuery) -> board_schemas.ScoreRank:
+    """Return the rank that a score has or would have."""
+    return ranks.find_rank(new_context(), path.board, query)
+
+
+@router.route("GET /leaderboards/{board}/score", errors=(NotFound,))
+def get_score(
+    path: board_schemas.BoardPath, query: board_schemas.PercentileQuery
+) -> board_schemas.PercentileScore:
+    """Return the score at a percentile."""
+    return ranks.find_score(new_context(), path.board, query)
+
+
+@router.route("GET /leaderboards/{board}/standings", errors=(NotFound,))
+def get_standings(
+    path: board_schemas.BoardPath, query: board_schemas.StandingsQuery
+) -> board_schemas.Standings:
+    """Return the ranks of some players, on the leaderboard and among each other."""
+    return ranks.compare(new_context(), path.board, query)
+
+
 @router.route("GET /leaderboards/{board}/players/{player}", errors=(NotFound,))
 def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuery) -> board_schemas.Standing:
     """Return a player's score and rank."""
@@ -380,7 +402,20 @@ def get_player(path: board_schemas.PlayerPath, query: board_schemas.StandingQuer
 
 
 @router.route(
-    "DELETE /leaderboards/{board}/players/{player}", access="user", status=204, errors=(Forbidden, NotFound)
+    "GET /leaderboards/{board}/players/{player}/card.svg",
+    errors=(NotFound,),
+    media=Media("image/svg+xml", is_cached=True),
+)
+def get_card(path: board_schemas.PlayerPath, query: board_schemas.BoardQuery) -> Response[str]:
+    """Return a picture of a player's rank, to share."""
+    return Response(card.draw(new_context(), path.board, path.player, query), headers=badge.HEADERS)
+
+
+@router.route(
+    "DELETE /leaderboards/{board}/players/{player}",
+    access="user",
+    status=204,
+    errors=(Forbidden, NotFound),
 )
 def delete_player(path: board_schemas.PlayerPath, caller: Caller) -> None:
     """Remove a player from all seasons of a leaderboard."""

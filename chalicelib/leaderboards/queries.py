@@ -14,6 +14,7 @@ Invariants of a read:
 """
 
 import json
+from collections.abc import Sequence
 
 from chalicelib import times
 from chalicelib.api import cursors
@@ -91,28 +92,37 @@ def list_entries(context: Context, name: str, query: EntriesQuery) -> Entries:
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
     place = cursors.decode(context.settings, cursor_scope, query.cursor)
     season, *below = json.loads(place or f"[{query.season}]")
+    above = below.pop() if len(below) == 1 else 0
+
+    is_first = not (below or above)
 
     def keys(board: Board) -> list[Key]:
-        if query.around and not below:
+        if query.around and is_first:
             return [scores.score_key(name, board.season, query.around)]
         ranking = board.ranking
-        prefixes = positions.guess_nodes(ranking, query.place) if query.place > 1 and not below else []
+        prefixes = positions.guess_nodes(ranking, query.place) if query.place > 1 and is_first else []
         return [node_key(ranking, prefix) for prefix in prefixes]
 
     board, items = boards.find_with_items(context, name, season, keys)
     ranking, around, nodes = board.ranking, None, {}
-    if query.around and not below:
+    if query.around and is_first:
         item = items.get(keys(board)[0])
         if not (around := scores.rank(item) if item else None):
             raise boards.no_score(query.around, name)
     else:
         nodes = collect_nodes(ranking, items.values())
-    part = positions.list_ranked(
-        context.table, ranking, query.limit, Start(below, query.place, nodes, around)
+    start = Start(below, query.place, nodes, around, above)
+    part = positions.list_ranked(context.table, ranking, query.limit, start)
+
+    def encode(place: Sequence[int]) -> str | None:
+        text = json.dumps((board.season, *place)) if place[0] else ""
+        return cursors.encode(context.settings, cursor_scope, text)
+
+    return Entries(
+        items=_to_board_entries(context.table, board, part),
+        cursor=encode((part.next, part.depth)),
+        previous=encode((part.first,)),
     )
-    next_place = json.dumps((board.season, part.next, part.depth)) if part.next else ""
-    cursor = cursors.encode(context.settings, cursor_scope, next_place)
-    return Entries(items=_to_board_entries(context.table, board, part), cursor=cursor)
 
 
 def _to_board_entries(table: Table, board: Board, part: EntriesPage) -> list[BoardEntry]:

@@ -6,8 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.ranking.tree import MOST
+
+MAX_STANDINGS = 100  # players of one request
+NUMBER_PATTERN = r"^-?[0-9]{1,16}(\.[0-9]{1,9})?$"
 
 BoardName = Annotated[Identifier, Meta(description="The leaderboard's name")]
 PlayerName = Annotated[Identifier, Meta(description="The player's name")]
@@ -317,6 +320,92 @@ class Standing(Schema):
     to_next: ToNext
 
 
+class RankQuery(Schema):
+    """Query parameters of the rank of a score."""
+
+    score: Annotated[
+        str,
+        Meta(
+            description="The score, which nobody needs to have",
+            pattern=described(NUMBER_PATTERN, "must be a number, such as 15.39"),
+            examples=["420"],
+        ),
+    ]
+    season: RequestedSeason = 0
+
+
+class ScoreRank(Schema):
+    """The rank that a score has or would have."""
+
+    EXAMPLES: ClassVar = {"three have it": {"score": 420, "rank": 211, "players": 3, "of": 1539}}
+
+    score: Score
+    rank: Rank
+    players: Annotated[int, Meta(description="The number of players with exactly this score", ge=0)]
+    of: PlayerCount
+
+
+class PercentileQuery(Schema):
+    """Query parameters of the score at a percentile."""
+
+    percentile: Annotated[
+        float,
+        Meta(description="The share of players that are not better, in percent", ge=0, le=100, examples=[95]),
+    ]
+    season: RequestedSeason = 0
+
+
+class PercentileScore(Schema):
+    """The worst score that reaches a percentile. Null: nobody is ranked."""
+
+    EXAMPLES: ClassVar = {"the best 5 percent": {"percentile": 95, "score": 420, "of": 1539}}
+
+    percentile: Annotated[float, Meta(description="The requested percentile", ge=0, le=100)]
+    score: Score | None
+    of: PlayerCount
+
+
+class StandingsQuery(Schema):
+    """Query parameters of the ranks of some players."""
+
+    players: Annotated[
+        str,
+        Meta(
+            description=f"Up to {MAX_STANDINGS} players, separated by commas",
+            min_length=1,
+            examples=["player-1,player-2"],
+        ),
+    ]
+    season: RequestedSeason = 0
+
+
+class SharedStanding(Schema):
+    """A player's rank on a leaderboard, and among some players."""
+
+    player: PlayerName
+    name: Name
+    score: Score
+    rank: Rank
+    among: Annotated[int, Meta(description="The rank among the given players", ge=1)]
+
+
+class Standings(Schema):
+    """The ranks of some players, best first. Those without a score are left out."""
+
+    EXAMPLES: ClassVar = {
+        "two friends": {
+            "items": [
+                {"player": "player-1", "name": "Ann", "score": 420, "rank": 211, "among": 1},
+                {"player": "player-2", "name": None, "score": 390, "rank": 305, "among": 2},
+            ],
+            "of": 1539,
+        }
+    }
+
+    items: list[SharedStanding]
+    of: PlayerCount
+
+
 class EntriesQuery(Schema):
     """Query parameters of a part of a leaderboard: its top, a cursor, a place, or around a player."""
 
@@ -350,11 +439,15 @@ class Entries(Schema):
                 {"rank": 1, "player": "player-2", "name": None, "score": 420},
             ],
             "cursor": None,
+            "previous": None,
         }
     }
 
     items: list[BoardEntry]
     cursor: Next
+    previous: Annotated[str, Meta(description="The cursor of the page before, or null at the top")] | None = (
+        None
+    )
 
 
 class ScoreBucket(Schema):

@@ -25,12 +25,21 @@ class Point(NamedTuple):
     """A number to locate, and the depth of a player near it, or 0 if it is not known.
 
     The entry of the player `own` is not counted, nor is an earlier position that the counters may still
-    contain.
+    contain. `nodes` are those on the path that are already read.
     """
 
     number: int
     depth: int = 0
     own: Ranked | None = None
+    nodes: Mapping[str, Node] = {}
+
+
+class Crowd(NamedTuple):
+    """The rank of a merit, the number of players who have exactly that, and the number of all players."""
+
+    rank: int
+    equal: int
+    players: int
 
 
 class Position(NamedTuple):
@@ -50,16 +59,17 @@ class Position(NamedTuple):
 class Start(NamedTuple):
     """Where a page of entries begins: at the top by default.
 
-    `below` is the `next` of a page and its `depth` if that is known. The page follows that page. With `place`
-    it begins at a place (from 1) of the tree, and `nodes` are those of `guess_nodes`, the root among them.
-    With `around`, that player is in the middle, as far as there are enough entries on both sides. `below`
-    takes precedence over the other two.
+    `below` is the `next` of a page and its `depth` if that is known. The page follows that page. `above` is
+    the `first` of a page, which the page precedes. With `place` it begins at a place (from 1) of the tree,
+    and `nodes` are those of `guess_nodes`, the root among them. With `around`, that player is in the middle,
+    as far as there are enough entries on both sides. The first that is given counts.
     """
 
     below: Sequence[int] = ()
     place: int = 0
     nodes: Mapping[str, Node] = {}
     around: Ranked | None = None
+    above: int = 0
 
 
 TOP = Start()
@@ -76,12 +86,13 @@ class EntriesPage(NamedTuple):
     """Consecutive entries, and the number of the last one if others follow, or 0.
 
     The number is negative if the next entry has the same merit. `depth` is that of a player near the last
-    one, or 0 if it is not known.
+    one, or 0 if it is not known. `first` is the number of the first entry if others precede it, or 0.
     """
 
     items: list[RankedEntry]
     next: int
     depth: int
+    first: int = 0
 
 
 # -- one position --------------------------------------------------------------------------------------
@@ -97,11 +108,11 @@ def locate(
     Cost: 0.5 RCU for each level (1 if consistent), and 0.5 per 30 players ahead in the bucket, of which there
     are at most about 120. While a bucket is deepened, all players of the larger bucket ahead are read.
     """
-    (number, depth, own), scale = point, ranking.scale
+    (number, depth, own, known), scale = point, ranking.scale
     path, levels = scale.path(number), scale.score_levels(scale.path(number))
     lowest = len(path) // DIGITS if has_ties else levels
     after = number if has_ties else number // TIE * TIE + TIE - 1
-    nodes: dict[str, Node] = {}
+    nodes = dict(known)
     if not depth:
         steps = tree.steps(path, min(lowest, levels + 1))
         nodes = read_nodes(table, ranking, (prefix for prefix, _ in steps), consistent=consistent)
@@ -132,6 +143,22 @@ def locate(
     return Position(better + 1, place, nodes.get("", Node()).total(), ahead, bucket, nodes)
 
 
+def locate_merit(table: Table, ranking: Ranking, merit: int) -> Crowd:
+    """Return the rank that a merit has or would have, and the number of players who have it.
+
+    Cost: that of `locate`. Where the players with this merit are not counted by their own counter, 0.5 RCU
+    per 30 of them more, of whom there are at most about 120.
+    """
+    position = locate(table, ranking, Point(merit * TIE), has_ties=False)
+    path = ranking.scale.path(merit * TIE)
+    levels = ranking.scale.score_levels(path)
+    if tree.usable_depth(path, levels, position.nodes) == levels:
+        equal = _count_equal(ranking, merit, position.nodes)
+    else:
+        equal = len(start_listing_below(table, ranking, ALL, (merit + 1) * TIE, merit * TIE)())
+    return Crowd(position.rank, equal, max(position.players, position.rank - 1 + equal))
+
+
 # -- lists with ranks ----------------------------------------------------------------------------------
 
 
@@ -143,6 +170,8 @@ def list_ranked(table: Table, ranking: Ranking, limit: int, start: Start = TOP) 
     """
     if start.below:
         return _list_below(table, ranking, limit, *start.below)
+    if start.above:
+        return _list_above(table, ranking, limit, start.above)
     if start.around:
         return _list_around(table, ranking, limit, start.around)
     if start.place > 1:
@@ -171,6 +200,20 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
     if is_crowded and tree.bucket(scale.path(abs(page.next)), depth) == start.bucket:
         return page._replace(depth=0)
     return page
+
+
+def _list_above(table: Table, ranking: Ranking, limit: int, above: int) -> EntriesPage:
+    """List the entries above a number, and locate the first of them to rank it.
+
+    Fewer than a page are the top of the ranking.
+    """
+    better = start_listing_above(table, ranking, limit, above)()
+    if len(better) < limit:
+        return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
+    start = locate(table, ranking, Point(better[-1].number))
+    following = start_listing_below(table, ranking, 1, better[0].number)()
+    depth = len(start.bucket) // DIGITS
+    return _to_page([*reversed(better), *following], limit, start.rank, start.place, depth)
 
 
 def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> EntriesPage:
@@ -288,10 +331,11 @@ def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int, depth:
     """
     ranks = _ranks(entries, max(1, rank), place)
     items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
+    first = entries[0].number if items and place > 1 else 0
     if len(entries) <= limit:
-        return EntriesPage(items, 0, 0)
+        return EntriesPage(items, 0, 0, first)
     last, following = entries[limit - 1 : limit + 1]
-    return EntriesPage(items, -last.number if last.merit == following.merit else last.number, depth)
+    return EntriesPage(items, -last.number if last.merit == following.merit else last.number, depth, first)
 
 
 def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:

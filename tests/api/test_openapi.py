@@ -43,6 +43,10 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /leaderboards/{board}/distribution
         GET /leaderboards/{board}/entries
         GET /leaderboards/{board}/players/{player}
+        GET /leaderboards/{board}/players/{player}/card.svg
+        GET /leaderboards/{board}/rank
+        GET /leaderboards/{board}/score
+        GET /leaderboards/{board}/standings
         GET /openapi.json
         GET /products/leaders
         GET /products/{product}/comments

@@ -44,6 +44,16 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         player = players[values.index(Decimal(place))] if place > 1 else players[0]
         route, query = "/leaderboards/{board}/players/{player}", {"consistent": "true"}
         yield Dearest(site.rest(f"GET {route}", name, path=path | {"player": player}, query=query), read=16)
+    card = "/leaderboards/{board}/players/{player}/card.svg"
+    yield Dearest(site.rest(f"GET {card}", "a long name", path=path | {"player": players[0]}), read=16)
+    for name, value in (("of many", "500000000"), ("of nobody", "499999999.99")):
+        query = {"score": value}
+        yield Dearest(site.rest("GET /leaderboards/{board}/rank", name, path=path, query=query), read=16)
+    query = {"percentile": "33.3"}
+    yield Dearest(site.rest("GET /leaderboards/{board}/score", "a third", path=path, query=query), read=16)
+    friends = ",".join(players[::30])
+    query = {"players": friends}
+    yield Dearest(site.rest("GET /leaderboards/{board}/standings", "100 players", path=path, query=query))
     for name, more in (
         ("the first 100", {}),
         ("100 from the middle", {"place": "1500"}),

@@ -24,6 +24,10 @@ COSTS = {
     ("GET /leaderboards/{board}", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 2.5),
     ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
+    ("GET /leaderboards/{board}/players/{player}/card.svg", ""): (200, 0, 3),
+    ("GET /leaderboards/{board}/rank", ""): (200, 0, 3),
+    ("GET /leaderboards/{board}/score", ""): (200, 0, 1.5),
+    ("GET /leaderboards/{board}/standings", ""): (200, 0, 3),
     ("GET /leaderboards/{board}/players/{player}/activities", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/entries", "the top"): (200, 0, 1),
     ("GET /leaderboards/{board}/entries", "the next page"): (200, 0, 2),
@@ -66,6 +70,10 @@ def story(site: Deployed) -> Iterator[Invocation]:
     route = "/leaderboards/{board}/players/{player}"
     yield site.rest(f"GET {route}", "changed recently", path=ann)
     yield site.rest(f"GET {route}", "consistent", path=ann, query={"consistent": "true"})
+    yield site.rest(f"GET {route}/card.svg", "", path=ann)
+    yield site.rest("GET /leaderboards/{board}/rank", "", path=board, query={"score": "600"})
+    yield site.rest("GET /leaderboards/{board}/score", "", path=board, query={"percentile": "50"})
+    yield site.rest("GET /leaderboards/{board}/standings", "", path=board, query={"players": "ann,bob"})
     yield site.rest("GET /leaderboards/{board}/players/{player}/activities", "", path=ann, sub="ann")
     yield site.rest(f"GET {ENTRIES}", "the top", path=board)
     first = site.rest(f"GET {ENTRIES}", "the top, one a page", path=board, query={"limit": "1"})

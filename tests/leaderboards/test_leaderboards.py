@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from chalicelib import times
 from chalicelib.dynamo.table import Table
-from chalicelib.leaderboards import boards, scores
-from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
+from chalicelib.leaderboards import boards, card, scores
+from chalicelib.leaderboards.schemas import BoardBody, SeasonBody, Standing
 from tests.leaderboards.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.leaderboards.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.contexts import new_context
@@ -267,6 +269,69 @@ def test_the_first_player_has_no_distance_to_the_next_score(site: Site) -> None:
     }
     assert get_standing(site, "race", "a") == first
     assert get_standing(site, "race", "b")["toNext"] == 0.63
+
+
+def test_a_board_answers_for_a_score_a_percentile_and_some_players(site: Site) -> None:
+    create_board(site, "race", **RACE)
+    submit_first(site, "race", ann=100, bob=120.5, cem=120.5, dee=300)
+    rank = site.get("/leaderboards/race/rank?score=120.50")
+    assert rank == {"score": 120.5, "rank": 2, "players": 2, "of": 4}
+    assert site.get("/leaderboards/race/rank?score=600")["rank"] == 5
+    found = [site.get(f"/leaderboards/race/score?percentile={p}")["score"] for p in (0, 25.1, 75, 75.1)]
+    assert found == [300, 120.5, 120.5, 100]
+    standings = site.get("/leaderboards/race/standings?players=dee,cem,eve,bob")
+    listed = [(one["player"], one["rank"], one["among"]) for one in standings["items"]]
+    assert sorted(listed) == [("bob", 2, 1), ("cem", 2, 1), ("dee", 4, 3)]
+    assert standings["of"] == 4
+
+
+def test_an_empty_board_answers_too(site: Site) -> None:
+    create_board(site, "race", **RACE)
+    assert site.get("/leaderboards/race/rank?score=60") == {"score": 60, "rank": 1, "players": 0, "of": 0}
+    assert site.get("/leaderboards/race/score?percentile=50") == {"percentile": 50, "score": None, "of": 0}
+    assert site.get("/leaderboards/race/standings?players=ann") == {"items": [], "of": 0}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("rank", "rank?score=", "rank?score=NaN", "rank?score=1e3", "rank?score=59.99", "rank?score=60.001"),
+        *("score", "score?percentile=nan", "score?percentile=101", "score?percentile=-1"),
+        *("standings", "standings?players=", "standings?players=a,,b", "standings?players=a,.."),
+        "standings?players=" + ",".join(map(str, range(101))),
+    ],
+)
+def test_a_malformed_question_is_refused_with_its_field(site: Site, query: str) -> None:
+    create_board(site, "race", **RACE)
+    status, response = site.call("GET", f"/leaderboards/race/{query}")
+    field = {"rank": "`score`", "score": "`percentile`", "standings": "`players`"}[query.partition("?")[0]]
+    assert (status, response["code"]) == (400, "BadRequest")
+    assert field in response["message"]
+    assert "Decimal" not in response["message"]
+
+
+def test_a_card_is_a_small_picture_of_a_rank(site: Site) -> None:
+    create_board(site, "race", **RACE | {"title": '<&"' * 60})
+    submit_first(site, "race", ann=100)
+    svg = site.get("/leaderboards/race/players/ann/card.svg")
+    assert len(svg.encode()) <= 2048
+    texts = [element.text for element in ElementTree.fromstring(svg).iter() if element.text]
+    assert "1st of 1" in texts
+    assert texts[-1] == "ann"
+    assert site.call("GET", "/leaderboards/race/players/bob/card.svg")[0] == 404
+
+
+def test_the_longest_card_has_at_most_2_kb() -> None:
+    standing = Standing(
+        player="p", name='"' * 60, score=Decimal(1), rank=10**9, of=10**9, percentile=1, to_next=None
+    )
+    assert len(card.render('"' * 200, standing).encode()) <= 2048
+    assert len(card.render("🦉" * 200, standing).encode()) <= 2048
+
+
+@pytest.mark.parametrize(("rank", "told"), [(1, "1st"), (12, "12th"), (23, "23rd"), (1_002, "1,002nd")])
+def test_a_rank_is_written_in_english(rank: int, told: str) -> None:
+    assert card.ordinal(rank) == told
 
 
 def test_a_distribution_counts_every_player_once_without_gaps(site: Site) -> None:

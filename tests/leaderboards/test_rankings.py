@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from threading import Event
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -25,15 +26,18 @@ from chalicelib.api import cursors
 from chalicelib.api.auth import Caller
 from chalicelib.concurrency import THREADS
 from chalicelib.dynamo.table import Table
-from chalicelib.leaderboards import boards, scores, standings
+from chalicelib.leaderboards import boards, ranks, scores, standings
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards.schemas import (
     BoardBody,
     BoardQuery,
     EntriesQuery,
+    PercentileQuery,
+    RankQuery,
     ScoreBody,
     SeasonBody,
     StandingQuery,
+    StandingsQuery,
 )
 from chalicelib.ranking import deepening, positions, ranking, tree
 from local.engines.engine import Engine
@@ -171,6 +175,51 @@ class Board:
             if cursor is None:
                 return
 
+    def pages_upwards(self, limit: int) -> list[tuple[int, str, Decimal]]:
+        """Go down to the last page, and list from its `previous` up."""
+        query: dict[str, Any] = {"limit": limit}
+        found = []
+        page = self.page(**query)
+        while page.cursor:
+            page = self.page(cursor=page.cursor, **query)
+        assert page.items
+        while page.previous:
+            page = self.page(cursor=page.previous, **query)
+            found += [(item.rank, item.player, item.score) for item in reversed(page.items)]
+        return found
+
+    def page(self, **query: Any) -> Any:
+        context = new_context(self.table, NOW, STAGE)
+        return board_queries.list_entries(context, self.name, EntriesQuery(**query))
+
+    def assert_answers(self, whole: list[tuple[int, str, Decimal]], every: int = 1) -> None:
+        """Compare the rank of a score, the score at a percentile and the ranks among some with a list."""
+        context, number = new_context(self.table, NOW, STAGE), len(whole)
+        scale = boards.find(context, self.name).ranking.scale
+        merits = [scale.merit(score) for _, _, score in whole]
+        asked = {merit + by for merit in merits[::every] for by in (-1, 0, 1)} | {1, scale.span}
+        for merit in asked:
+            if 0 < merit <= scale.span:
+                query = RankQuery(score=format(scale.score(merit), "f"))
+                found = ranks.find_rank(context, self.name, query)
+                better = sum(other > merit for other in merits)
+                assert (found.rank, found.players, found.of) == (1 + better, merits.count(merit), number)
+        for percentile in (0, 0.01, 12.5, 50, 66.67, 95, 100):
+            least = ranks.find_score(context, self.name, PercentileQuery(percentile=percentile))
+            reached = [
+                s for rank, _, s in whole if (number - rank + 1) * 100 >= Fraction(str(percentile)) * number
+            ]
+            assert (least.score, least.of) == (reached[-1] if whole else None, number)
+        players = [player for _, player, _ in whole[::every]][:100]
+        names = StandingsQuery(players=",".join([*reversed(players), "nobody"]))
+        listed = ranks.compare(context, self.name, names)
+        chosen = [(rank, player, score) for rank, player, score in whole if player in set(players)]
+        places = [rank for rank, _, _ in chosen]
+        assert listed.of == number
+        assert [(one.rank, one.player, one.score, one.among) for one in listed.items] == [
+            (*entry, places.index(entry[0]) + 1) for entry in chosen
+        ]
+
     def assert_equals(self, model: Model) -> None:
         """Compare the result of every read with the model."""
         assert drift(self.table, CONTRIBUTIONS) == {}
@@ -182,6 +231,9 @@ class Board:
         assert {(player, score) for _, player, score in whole} == set(model.scores.items())
         assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
         assert list(self.pages(limit=3)) == whole
+        self.assert_answers(whole)
+        if len(whole) > 3:
+            assert self.pages_upwards(3) == whole[: (len(whole) - 1) // 3 * 3][::-1]
         for place in range(1, len(whole) + 2):
             assert self.entries(place=place, limit=2) == whole[place - 1 :][:2]
         for i, (rank, player, score) in enumerate(whole):
@@ -234,6 +286,9 @@ class Crowd(Board):
         assert [(rank, int(score)) for rank, _, score in whole] == [
             (ordered.index(s) + 1, s) for s in ordered
         ]
+        self.assert_answers(whole, every=max(1, len(whole) // sample))
+        if len(whole) > 20:
+            assert self.pages_upwards(20) == whole[: (len(whole) - 1) // 20 * 20][::-1]
         for place in range(1, len(whole) + 1, max(1, len(whole) // sample)):
             assert self.entries(place=place, limit=3) == whole[place - 1 :][:3]
             found = self.standing(whole[place - 1][1])

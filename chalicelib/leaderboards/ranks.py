@@ -1,0 +1,122 @@
+"""Ranks beside a player's own: of any score, at a percentile, and of some players among each other.
+
+The guarantees are those of `queries.py`.
+"""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from chalicelib.api.schemas import IDENTIFIER, IDENTIFIER_RULE
+from chalicelib.concurrency import map_concurrently
+from chalicelib.context import Context
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.errors import BadRequest
+from chalicelib.leaderboards import boards, scores
+from chalicelib.leaderboards.boards import Board
+from chalicelib.leaderboards.schemas import (
+    MAX_STANDINGS,
+    PercentileQuery,
+    PercentileScore,
+    RankQuery,
+    ScoreRank,
+    SharedStanding,
+    Standings,
+    StandingsQuery,
+)
+from chalicelib.ranking import positions, tree
+from chalicelib.ranking.positions import Point, Start
+from chalicelib.ranking.ranking import Ranking, collect_nodes, node_key, read_nodes
+from chalicelib.ranking.tree import TIE, Node
+
+
+def find_rank(context: Context, name: str, query: RankQuery) -> ScoreRank:
+    """Return the rank that a score has or would have, and the number of players who have it.
+
+    Cost: 0.5 RCU for the board, and the cost of `positions.locate_merit`: 5 RCU at most among a million
+    players with uniform scores.
+    Raises: NotFound; BadRequest for a score that the board does not have.
+    """
+    board = boards.find(context, name, query.season)
+    try:
+        merit = board.scale.merit(Decimal(query.score))
+    except ValueError as error:
+        raise BadRequest(f"`score` {error}") from None
+    crowd = positions.locate_merit(context.table, board.ranking, merit)
+    return ScoreRank(score=board.scale.score(merit), rank=crowd.rank, players=crowd.equal, of=crowd.players)
+
+
+def find_score(context: Context, name: str, query: PercentileQuery) -> PercentileScore:
+    """Return the worst score whose player has a percentile or a better one, as in a standing.
+
+    Cost: 0.5 RCU for the board and for the root, and the cost of a list of one entry from a place.
+    Raises: NotFound.
+    """
+    if math.isnan(query.percentile):
+        raise BadRequest("`percentile` must be a number from 0 to 100")
+
+    def keys(board: Board) -> list[Key]:
+        return [node_key(board.ranking, "")]
+
+    board, items = boards.find_with_items(context, name, query.season, keys)
+    nodes = collect_nodes(board.ranking, items.values())
+    players = nodes.get("", Node()).total()
+    behind = math.ceil(Fraction(str(query.percentile)) * players / 100)  # players that are not better
+    start = Start(place=min(players, players - behind + 1), nodes=nodes)
+    found = positions.list_ranked(context.table, board.ranking, 1, start).items if players else []
+    score = board.scale.score(found[0].entry.merit) if found else None
+    return PercentileScore(percentile=query.percentile, score=score, of=players)
+
+
+def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
+    """Return the ranks of up to 100 players on a board, and among each other.
+
+    Cost: 0.5 RCU for the board, for each player's score, and for each node on the way to any of them. And 0.5
+    for each player per 30 players ahead in the same bucket, of whom there are at most about 120.
+    Raises: NotFound; BadRequest for a malformed name, or for too many players.
+    """
+    players = list(dict.fromkeys(query.players.split(",")))
+    if len(players) > MAX_STANDINGS:
+        raise BadRequest(f"`players` must name at most {MAX_STANDINGS} players")
+    if not all(map(IDENTIFIER.search, players)):
+        raise BadRequest(f"Each of `players` {IDENTIFIER_RULE}")
+
+    def keys(board: Board) -> list[Key]:
+        return [scores.score_key(name, board.season, player) for player in players]
+
+    board, found = boards.find_with_items(context, name, query.season, keys)
+    ranking = board.ranking
+    items = [item for key in keys(board) if "score" in (item := found.get(key, {}))]
+    paths = {item["pk"]: ranking.scale.path(item["gsi1sk"]) for item in items}
+    steps = {
+        prefix
+        for item in items
+        for prefix, _ in tree.steps(paths[item["pk"]], _to_levels(ranking, paths[item["pk"]], item["depth"]))
+    }
+    nodes = read_nodes(context.table, ranking, steps) if items else {}
+
+    def rank(item: Item) -> int:
+        point = Point(item["gsi1sk"], item["depth"], scores.rank(item), nodes)
+        return positions.locate(context.table, ranking, point, has_ties=False).rank
+
+    ranks = map_concurrently(rank, items, pool="standings")
+    listed = sorted(zip(ranks, items, strict=True), key=lambda pair: (-pair[1]["gsi1sk"], pair[0]))
+    merits = [item["gsi1sk"] // TIE for _, item in listed]
+    return Standings(
+        items=[
+            SharedStanding(
+                player=item["pk"].removeprefix("PLAYER#"),
+                name=item.get("name"),
+                score=item["score"],
+                rank=place,
+                among=merits.index(merits[i]) + 1,
+            )
+            for i, (place, item) in enumerate(listed)
+        ],
+        of=max([nodes.get("", Node()).total(), *ranks]),
+    )
+
+
+def _to_levels(ranking: Ranking, path: str, depth: int) -> int:
+    """Return the number of levels whose counters rank a score."""
+    return min(depth, ranking.scale.score_levels(path))
