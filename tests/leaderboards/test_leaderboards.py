@@ -280,7 +280,7 @@ def test_a_board_answers_for_a_score_a_percentile_and_some_players(site: Site) -
     found = [site.get(f"/leaderboards/race/score?percentile={p}")["score"] for p in (0, 25.1, 75, 75.1)]
     assert found == [300, 120.5, 120.5, 100]
     standings = site.get("/leaderboards/race/standings?players=dee,cem,eve,bob")
-    listed = [(one["player"], one["rank"], one["among"]) for one in standings["items"]]
+    listed = [(item["player"], item["rank"], item["among"]) for item in standings["items"]]
     assert sorted(listed) == [("bob", 2, 1), ("cem", 2, 1), ("dee", 4, 3)]
     assert standings["of"] == 4
 

@@ -216,7 +216,7 @@ class Board:
         chosen = [(rank, player, score) for rank, player, score in whole if player in set(players)]
         places = [rank for rank, _, _ in chosen]
         assert listed.of == number
-        assert [(one.rank, one.player, one.score, one.among) for one in listed.items] == [
+        assert [(item.rank, item.player, item.score, item.among) for item in listed.items] == [
             (*entry, places.index(entry[0]) + 1) for entry in chosen
         ]
 
