@@ -31,6 +31,8 @@ REFERRERS = {
     "https://www.reddit.com/": 4,
     "https://duckduckgo.com/": 3,
 }
+ZONES = {"Europe/Berlin": 5, "Europe/Vienna": 2, "America/New_York": 3, "Asia/Kolkata": 1}
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 CAMPAIGNS = {"": 9, "spring-newsletter": 2, "launch": 1}
 NAME = "demo"  # of the leaderboard, the challenge and the product
 VIEWS, DAYS = 1_500, 5
@@ -184,7 +186,7 @@ class Demo:
         """Call the API. 409 means that the data already exists. Raises OSError."""
         if self._stopping.is_set():
             return
-        headers = {"Content-Type": "application/json", "User-Agent": "Mozilla/5.0 (demo)"}
+        headers = {"Content-Type": "application/json", "User-Agent": BROWSER}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         connection = http.client.HTTPConnection(self._address, timeout=30)
         try:
@@ -201,7 +203,7 @@ def _view(rng: random.Random, time: datetime) -> dict[str, str]:
     path, referrer, campaign = (_draw(rng, weights) for weights in (PAGES, REFERRERS, CAMPAIGNS))
     client = f"visitor-{rng.randrange(VISITORS)}"
     found = {"url": SITE + path, "time": time.isoformat(), "clientId": client}
-    return found | {"referrer": referrer, "campaign": campaign}
+    return found | {"referrer": referrer, "campaign": campaign, "timezone": _draw(rng, ZONES)}
 
 
 def _draw(rng: random.Random, weights: dict[str, int]) -> str:

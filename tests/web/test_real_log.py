@@ -190,6 +190,36 @@ def test_a_new_view_reaches_the_dashboard_at_once(browser: Browser, product: Run
         page.wait_for_selector(".now:has-text('2 visitors and 2 views this hour')")
 
 
+def test_sources_open_to_their_hosts_beside_goals_countries_and_devices(
+    browser: Browser, product: Run
+) -> None:
+    for number, referrer in enumerate(
+        ("", "https://www.google.de/", "https://google.com/", "https://a.example/")
+    ):
+        event = {"url": "https://led.example.org/a", "clientId": f"c-{number}", "referrer": referrer}
+        product.post(event | {"timezone": "Europe/Vienna"})
+    product.post({"url": "https://led.example.org/a", "clientId": "c-1", "goal": "signup"})
+    address = f"{product.page}web/dashboard.html?site=led.example.org&period=today"
+    with open_page(browser, address) as page:
+        wait_until_live(page)
+        page.wait_for_selector("#goals tbody tr:has-text('signup')")
+
+        def rows(card: str) -> list[str]:
+            return [" ".join(row.split()) for row in page.locator(f"#{card} tbody tr").all_inner_texts()]
+
+        page.wait_for_function("document.querySelectorAll('#referrers tbody tr').length === 3")
+        assert rows("referrers") == ["google 2", "a.example 1", "Direct 1"]
+        page.click("#referrers button:has-text('google')")
+        page.wait_for_selector("#referrers .inner")
+        assert rows("referrers") == ["google 2", "google.com 1", "www.google.de 1", "a.example 1", "Direct 1"]
+        assert rows("goals") == ["signup 1 1 25%"]
+        assert rows("countries") == ["Austria 4"]
+        assert rows("devices") == ["Unknown 4"]
+        page.click("#devices label:has-text('Browser')")
+        page.wait_for_url("**by=browser**")
+        assert find_accessibility_violations(page) == []
+
+
 def test_the_dashboard_is_accessible(browser: Browser, product: Run) -> None:
     with dashboard(browser, product, f"{TWO_DAYS}&page={PAGE}") as page:
         page.wait_for_selector("#views-plot .tick")

@@ -46,7 +46,8 @@ export function summary({ series, before, pages, referrers }, { page }) {
     const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => (other.by ?? 0) - (one.by ?? 0))[0] : null;
     if (grown?.by > 0) said.push(text.grewMost(pathOf(grown.url), grown.by));
     else if (pages.items.length) said.push(text.mostViewed(pathOf(pages.items[0].url), pages.items[0].views));
-    if (referrers?.length) said.push(text.topReferrer(referrers[0].referrer, referrers[0].views));
+    const source = referrers?.find(({ referrer }) => referrer !== "direct");
+    if (source) said.push(text.topReferrer(source.referrer, source.views));
   }
   return said.length ? html`<p class="summary" id="summary">${said.join(" ")}</p>` : nothing;
 }

@@ -4,12 +4,12 @@ import { dates, DAY, isoDate } from "../lib/language.js";
 import { byMonth, listed, LONGEST, resolve, split } from "./periods.js";
 
 const PAGES = 100; // in one call
-const SOURCES = 50; // referrers, and campaigns
+const SOURCES = 50; // referrers, campaigns and goals
 const MOST_YEARS = 15; // that are searched for the first views of a site
 
 /**
- * Load a view. Returns its `period`, `now` (the current hour), `series`, `pages`, `referrers`, `campaigns`, `listedDays`
- * (the days of the lists, if they are fewer than those of the period), and `before`: the series and the pages of the
+ * Load a view. Returns its `period`, `now` (the current hour), `timezone`, `series`, `pages`, `referrers`, `campaigns`, `goals`,
+ * `countries`, `traits`, `listedDays` (the days of the lists, if they are fewer than those of the period), and `before`: the series and the pages of the
  * period before.
  */
 export async function load(api, view, first) {
@@ -18,11 +18,13 @@ export async function load(api, view, first) {
   // A part of today is compared with the same part of yesterday.
   const until = period.from === isoDate(now) ? now - DAY : Infinity;
   const days = listed(period), sources = { site: view.site, from: days.from, to: days.to, limit: SOURCES };
-  const [hour, totals, referrers, campaigns] = await Promise.all([
+  const [hour, totals, referrers, campaigns, goals, countries, traits] = await Promise.all([
     api.getViewsSite({ site: view.site, interval: "hour", from: isoDate(now) }),
     loadTotals(api, view, period, earlier, until),
     api.getViewsReferrers(sources),
     api.getViewsCampaigns(sources),
+    api.getViewsGoals(sources),
+    ...["country", view.by].map((by) => api.getViewsVisitors({ site: view.site, by, from: days.from, to: days.to })),
   ]);
   const { series, pages, beforeSeries, beforePages } = totals;
   // Without views there is nothing to compare with. A list of pages is of whole days.
@@ -30,8 +32,14 @@ export async function load(api, view, first) {
   const before = isComparable ? { series: beforeSeries, pages: until === Infinity ? beforePages : null } : null;
   return {
     period, series, pages, before,
-    referrers: referrers.items, campaigns: campaigns.items, listedDays: days.isCut ? days : null, now: hour.items.at(-1) ?? null,
+    referrers: referrers.items, campaigns: campaigns.items, goals: goals.items, countries: countries.items, traits: traits.items, listedDays: days.isCut ? days : null, now: hour.items.at(-1) ?? null, timezone: hour.timezone,
   };
+}
+
+/** Load the hosts of a source in the days of the lists. */
+export async function loadHosts(api, { site }, { period }, source) {
+  const { from, to } = listed(period);
+  return (await api.getViewsReferrers({ site, from, to, limit: SOURCES, source })).items;
 }
 
 /** Load the series and the pages of both periods. */

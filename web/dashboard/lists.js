@@ -1,12 +1,13 @@
-// The lists of the dashboard: pages, with a search and their growth, referrers and campaigns.
+// The lists of the dashboard: pages, with a search and their growth, sources, campaigns, goals and traits.
 
 import { readable } from "../lib/addresses.js";
 import { download } from "../lib/csv.js";
-import { count } from "../lib/language.js";
+import { count, language, percent } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { change, direction, growth, pathOf } from "./compare.js";
 import { nameDays } from "./data.js";
 import { LISTED } from "./periods.js";
+import { TRAITS } from "./state.js";
 import { html, nothing, repeat } from "../vendor/lit.js";
 
 const SHOWN = 12;
@@ -67,23 +68,86 @@ function table(rows, most, view, show, before) {
 /** Name the days of a list that has only the last days of a longer period. */
 const days = (listed) => (listed ? html`<p class="quiet days">${text.lastDays(LISTED)} ${nameDays(listed)}</p>` : nothing);
 
-/** Render where visitors came from: the other sites (`kind` is "referrer"), or the campaigns. */
-export function sourcesCard(kind, { [`${kind}s`]: items, period, listedDays }, { site, page }) {
-  // Few sites have campaigns, so an empty list of them is left out.
-  if (kind === "campaign" && !items.length) return nothing;
-  const id = `${kind}s`, title = text[id], most = Math.max(1, ...items.map(({ views }) => views));
-  const save = () => download(`${site}-${id}-${period.from}.csv`, [kind, "views"], items.map((item) => [item[kind], item.views]));
+/** Render a card with a table of names and numbers. `rows` have a name, its number, and what else a row shows. */
+function card(id, title, rows, { file, head, listedDays, page, none, tools = nothing }) {
+  const most = Math.max(1, ...rows.map(({ number }) => number));
+  const save = () => download(file, head.map((name) => name.replace("Column", "")), rows.map(({ name, number, more }) => [name, number, ...(more ?? [])]));
   return html`<section class="card" id=${id} aria-labelledby="${id}-title">
     <div class="card-head"><h2 id="${id}-title">${title}</h2>
       <button type="button" class="csv" @click=${save} aria-label=${text.csvOf(title)}>CSV</button></div>
+    ${tools}
     ${days(listedDays)}
     ${page ? html`<p class="quiet">${text.ofWholeSite}</p>` : nothing}
-    ${items.length ? html`<table class="ranked"><thead><tr><th scope="col">${text[kind]}</th>
-      <th scope="col" class="number">${text.viewsColumn}</th></tr></thead>
-      <tbody>${repeat(items.slice(0, SHOWN), (item) => item[kind], (item) => html`<tr>
-        <td><span class="choice" title=${item[kind]}>${item[kind]}</span>
-          <span class="bar" .style=${`--share: ${item.views / most}`}></span></td>
-        <td class="number">${count(item.views)}</td></tr>`)}</tbody></table>`
-      : html`<p class="quiet">${text.noReferrers}</p>`}
+    ${rows.length ? html`<table class="ranked"><thead><tr>${head.map((name, column) => html`<th scope="col"
+        class=${column ? "number" : ""}>${text[name] ?? name}</th>`)}</tr></thead>
+      <tbody>${repeat(rows.slice(0, SHOWN), ({ name }) => name, ({ name, label = name, number, more = [], open, inner }) => html`<tr>
+        <td>${open ? html`<button type="button" class="choice" title=${name} aria-expanded=${Boolean(inner)} @click=${open}>${label}</button>`
+          : html`<span class="choice" title=${name}>${label}</span>`}
+          <span class="bar" .style=${`--share: ${number / most}`}></span></td>
+        <td class="number">${count(number)}</td>${more.map((value) => html`<td class="number">${value}</td>`)}</tr>
+        ${(inner ?? []).map(({ referrer, views }) => html`<tr class="inner"><td><span class="choice quiet" title=${referrer}>${referrer}</span></td>
+          <td class="number quiet">${count(views)}</td></tr>`)}`)}</tbody></table>`
+      : html`<p class="quiet">${none}</p>`}
   </section>`;
+}
+
+let opened = "", hosts = []; // the source that shows its hosts
+
+/** Render where visitors came from: the sources, each of which opens to its hosts. */
+export function referrersCard({ referrers, period, listedDays }, { site, page }, load, draw) {
+  const open = async (source) => {
+    [opened, hosts] = [opened === source ? "" : source, []];
+    draw();
+    if (opened) hosts = await load(source).catch(() => []);
+    draw();
+  };
+  const rows = referrers.map(({ referrer, views }) => (referrer === "direct" ? { name: referrer, label: text.direct, number: views }
+    : { name: referrer, number: views, open: () => open(referrer), inner: referrer === opened ? hosts : undefined }));
+  return card("referrers", text.referrers, rows, {
+    file: `${site}-referrers-${period.from}.csv`, head: ["referrer", "viewsColumn"], listedDays, page, none: text.noReferrers,
+  });
+}
+
+/** Render the campaigns. Few sites have any, so an empty list is left out. */
+export function campaignsCard({ campaigns, period, listedDays }, { site, page }) {
+  const rows = campaigns.map(({ campaign, views }) => ({ name: campaign, number: views }));
+  return rows.length ? card("campaigns", text.campaigns, rows, {
+    file: `${site}-campaigns-${period.from}.csv`, head: ["campaign", "viewsColumn"], listedDays, page,
+  }) : nothing;
+}
+
+/** Render the goals, their events, their visitors and the share of the site's visitors. An empty list is left out. */
+export function goalsCard({ goals, period, listedDays, series }, { site, page }) {
+  const all = page || listedDays ? null : series.visitors;
+  const rows = goals.map(({ goal, events, visitors }) => ({
+    name: goal, number: events, more: [count(visitors), all ? percent(visitors / all) : ""],
+  }));
+  return rows.length ? card("goals", text.goals, rows, {
+    file: `${site}-goals-${period.from}.csv`, head: ["goal", "events", "visitorsColumn", "share"], listedDays, page,
+  }) : nothing;
+}
+
+/** Render the countries of the views. */
+export function countriesCard({ countries, period, listedDays }, { site, page }) {
+  return card("countries", text.countries, countries.map(traitRow("country")), {
+    file: `${site}-countries-${period.from}.csv`, head: ["country", "viewsColumn"], listedDays, page, none: text.noPages,
+  });
+}
+
+/** Render the devices, browsers, systems or languages of the views. */
+export function traitsCard({ traits, period, listedDays }, { site, page, by }, show) {
+  const tools = html`<fieldset class="switch"><legend class="hidden">${text.devices}</legend>
+    ${TRAITS.map((name) => html`<label><input type="radio" name="by" value=${name} .checked=${name === by}
+      @change=${() => show({ by: name })}><span>${text[name]}</span></label>`)}</fieldset>`;
+  return card("devices", text.devices, traits.map(traitRow(by)), {
+    file: `${site}-${by}-${period.from}.csv`, head: [by, "viewsColumn"], listedDays, page, none: text.noPages, tools,
+  });
+}
+
+const traitRow = (by) => ({ name, views }) => ({ name, label: text.words[name] ?? nameOf(by, name), number: views });
+
+/** Name a country or a language in the language of the page. */
+function nameOf(by, code) {
+  const type = { country: "region", language: "language" }[by];
+  return type ? new Intl.DisplayNames([language], { type }).of(code) : code;
 }

@@ -8,8 +8,8 @@ import { count, decimal, DAY, isoDate } from "../lib/language.js";
 import * as live from "../lib/live.js";
 import { words } from "../lib/words.js";
 import { change, direction, ratio, summary } from "./compare.js";
-import { findViews, load, nameDays } from "./data.js";
-import { pagesCard, sourcesCard } from "./lists.js";
+import { findViews, load, loadHosts, nameDays } from "./data.js";
+import { campaignsCard, countriesCard, goalsCard, pagesCard, referrersCard, traitsCard } from "./lists.js";
 import { drawChart, plot } from "./plot.js";
 import { PERIODS } from "./periods.js";
 import { hasPeriod, hasSite, host, knownSites, link, loadSites, read, rememberSite } from "./state.js";
@@ -205,12 +205,15 @@ function content() {
     </dl>
     ${plot(data, view)}
     <p class="quiet days">${nameDays(period)}${before?.series
-      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.utc}</p>
+      ? `, ${text.comparedWith} ${nameDays(period.before)}` : ""}. ${text.zone(data.timezone)}</p>
     <div class="lists">
       ${pagesCard(data, view, show, draw)}
       <div class="sources">
-        ${sourcesCard("referrer", data, view)}
-        ${sourcesCard("campaign", data, view)}
+        ${referrersCard(data, view, (source) => loadHosts(client, view, data, source), draw)}
+        ${campaignsCard(data, view)}
+        ${goalsCard(data, view)}
+        ${countriesCard(data, view)}
+        ${traitsCard(data, view, show)}
       </div>
     </div>`;
 }

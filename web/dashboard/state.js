@@ -6,6 +6,7 @@ import { listSites } from "../lib/config.js";
 import { DAY, isoDate } from "../lib/language.js";
 import { PERIODS } from "./periods.js";
 
+export const TRAITS = ["device", "browser", "os", "language"]; // beside the countries
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const KEY = "hubbub.site";
 const KNOWN = "hubbub.sites"; // the sites that were shown in this browser
@@ -29,15 +30,17 @@ export function read() {
     to: date("to", isoDate(Date.now())),
     page: webPage(given.get("page")),
     compare: given.get("compare") !== "no",
+    by: TRAITS.includes(given.get("by")) ? given.get("by") : TRAITS[0],
   };
 }
 
 /** Return the address of a view. */
-export function link({ site, period, from, to, page, compare }) {
+export function link({ site, period, from, to, page, compare, by }) {
   const query = new URLSearchParams({ site, period });
   if (period === "range") Object.entries({ from, to }).forEach(([name, value]) => query.set(name, value));
   if (page) query.set("page", page);
   if (!compare) query.set("compare", "no");
+  if (by !== TRAITS[0]) query.set("by", by);
   return `${location.pathname}?${query}${location.hash}`; // with the token of a link
 }
 
