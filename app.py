@@ -243,7 +243,7 @@ def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
 def put_site(
     path: view_schemas.SitePath, body: view_schemas.SiteBody
 ) -> Response[view_schemas.SiteDefinition]:
-    """Define a site: its zone, its privacy and its addresses. A defined site counts.
+    """Define a site: its zone, its privacy and its addresses. Views of a defined site count.
 
     Another zone begins with a later day, which `since` names. The days before it stay as they are counted.
     """
@@ -259,7 +259,7 @@ def get_site(path: view_schemas.SitePath) -> view_schemas.SiteDefinition:
 
 @router.route("DELETE /sites/{site}", access="admin", status=204, errors=(NotFound,))
 def delete_site(path: view_schemas.SitePath) -> None:
-    """Remove the definition of a site. What is counted stays."""
+    """Remove the definition of a site. Its counted views stay."""
     site_definitions.remove(connect(), site_queries.parse_site(path.site), datetime.now(UTC))
 
 
@@ -770,7 +770,7 @@ def probe(event: Any) -> None:
 
 @router.route("GET /lag", access="admin")
 def get_lag() -> stream_schemas.Lag:
-    """Measure how far the sums are behind what is written."""
+    """Measure how far the sums lag behind the writes."""
     return lag.measure_lag(connect(), lambda: datetime.now(UTC))
 
 

@@ -1,7 +1,8 @@
-"""Load a stage's configuration for a command, as Chalice does for the app.
+"""The configuration of a stage for a command, the running local stage, and files that are written atomically.
 
-The local stage has its own secret in a file, which is created when it is first needed. Its engine is that of
-the run that uses the data folder (`.local`, or `--data` of a command).
+`load` exports a stage's variables, as Chalice does for the app. The local stage has its own secret in a file,
+which is created when it is first needed. Its engine is that of the run that uses the data folder (`.local`,
+or `--data` of a command).
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def find_engine(data: Path) -> str:
 def find_run(data: Path) -> dict[str, str] | None:
     """Return the addresses of the run that uses a data folder; None when none is ready there.
 
-    A run holds its lock as long as one of its processes lives, so the file of a run that was killed is never
-    believed.
+    A run holds its lock as long as one of its processes lives, so the file of a run that was killed is
+    ignored.
     """
     try:
         with (data / "run.lock").open() as lock:

@@ -282,7 +282,7 @@ def _add_or_refuse(batch: Batch, key: Key, changes: Sequence[Change]) -> None:
 
 
 def _derive(table: Table, derivations: Sequence[Derivation], key: Key, item: Item) -> None:
-    """Update what follows from the sums of an aggregate, which is given as it is after its last change.
+    """Update the derived attributes of an aggregate, whose item is given as it is after its last change.
 
     The condition of such an update is false when another worker has changed the sums in the meantime. That
     worker then makes the update.

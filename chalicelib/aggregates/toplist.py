@@ -40,7 +40,7 @@ class TopList(NamedTuple):
 
 
 def next_step(step: int) -> int:
-    """Return the step after one."""
+    """Return the step that follows a step."""
     return step + max(LEAST, step // SHARE) if step > 0 else 1
 
 

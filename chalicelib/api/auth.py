@@ -32,7 +32,7 @@ from chalicelib.telemetry import logs
 
 MIN_SECRET = 32  # bytes: RFC 7518, 3.2
 SECRET_SECONDS = 300  # for which a process keeps the secret of SSM
-ROTATION = timedelta(hours=24)  # for which the secret before a new one is valid too
+ROTATION = timedelta(hours=24)  # for which the previous secret stays valid
 LEEWAY = 60  # seconds that an issuer's clock may be ahead of ours
 ALGORITHMS = ("RS256", "ES256")  # accepted for the keys of a JWKS URL
 FRESH = 300  # seconds for which fetched keys are used without another request
@@ -168,7 +168,7 @@ def read_secrets(settings: Settings) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=4)
 def read_parameter(settings: Settings, span: int) -> tuple[bytes, ...]:
-    """Read the secret from SSM, once per process and span of time, and the one before it if it is recent.
+    """Read the secret from SSM, and the previous one for a day. Each process reads once per span of time.
 
     A version is read as `name:version` (AWS Systems Manager User Guide, parameter versions).
     """
@@ -198,12 +198,12 @@ def derive_key(settings: Settings, purpose: str) -> bytes:
 
 
 def derive_keys(settings: Settings, purpose: str) -> tuple[bytes, ...]:
-    """Derive the key for one purpose, which signs, and the one of the secret before, if that is valid."""
+    """Derive the signing key for one purpose, then the key of the previous secret while that is valid."""
     return tuple(hmac.digest(secret, purpose.encode(), "sha256") for secret in read_secrets(settings))
 
 
 def decode(token: str, keys: Sequence[Any], **options: Any) -> dict[str, Any]:
-    """Decode a token that is signed with one of some keys. Raises as PyJWT does for the last one."""
+    """Decode a token that is signed with any of the keys. Raises PyJWT's error for the last key."""
     import jwt
 
     for key in keys[:-1]:
@@ -304,7 +304,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
 
 
 def _find_problem(error: Exception, issuer: Issuer) -> str:
-    """Return what is wrong with a token that PyJWT refuses."""
+    """Return the problem of a token that PyJWT refuses."""
     match type(error).__name__:
         case "InvalidIssuerError":
             return f"`iss` must be `{issuer.name}`"

@@ -77,7 +77,7 @@ class Bucket(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Whether calls were counted, or the milliseconds until they are. `item` is what the update has shown.
+    """Whether calls were counted, or the milliseconds until they are. `item` is what the update has returned.
 
     No wait and no count mean that the condition of the bucket is false.
     """
@@ -133,7 +133,10 @@ def digest_subject(settings: Settings, sub: str) -> str:
 
 
 def address_key(settings: Settings, purpose: str, address: str) -> Key:
-    """Build the key of an address's bucket. All invalid ones share one. Raises OSError without a secret."""
+    """Build the key of an address's bucket. Invalid addresses share a bucket.
+
+    Raises: OSError without a secret.
+    """
     try:
         found = digest(settings, address)
     except ValueError:
@@ -156,7 +159,7 @@ def _digest(settings: Settings, purpose: str, text: str) -> str:
 def admit(context: Context, limits: Limits, caller: Caller, count: int = 1) -> None:
     """Count calls for their sender, or refuse them.
 
-    Cost: that of `take` for a caller with a token, and for one without. Twice that for a guest.
+    Cost: that of `take`, twice for a guest. None for an admin and a server that submits scores.
     Raises: SlowDown.
     """
     if caller.admin or caller.scores or not count:
@@ -189,9 +192,9 @@ def take(context: Context, bucket: Bucket, limit: Limit, count: int = 1) -> int:
 def fill(context: Context, bucket: Bucket, limit: Limit, count: int = 1) -> Filled:
     """Count calls in a bucket, unless it is too full or its condition is false.
 
-    One update starts a bucket that is empty, and another one fills a bucket that is not. The level as it was
-    read, or as this process has left it, decides which of them is made. If a concurrent call has changed the
-    level, the update is refused, which shows the level, and the other one may follow.
+    One kind of update starts an empty bucket, and the other fills a bucket that has a level. The known level
+    decides between them. A concurrent call may have changed the level. Then the condition is false, the
+    refusal returns the level, and the right update follows.
 
     Cost: 1 WCU, and 1 more for each concurrent change. Nothing for a refusal that the process foresees: a
     level only rises until it has drained.

@@ -2,10 +2,10 @@
 
 API Gateway sees the address of CloudFront's edge, which many clients share. CloudFront sends the client's in
 the header `CloudFront-Viewer-Address`, which anybody else could send too. So the distribution also sends the
-stage's *origin secret* in the header `X-Origin-Secret`. Without the right one the address is not believed.
+stage's *origin secret* in the header `X-Origin-Secret`. Without the right secret the address is ignored.
 
 The origin secret is derived from the stage's secret, so it is stored nowhere. `ops origin-secret` prints it.
-After a new secret the one before it is accepted for a day.
+After a change of the secret the previous origin secret is accepted for a day.
 """
 
 import hmac
@@ -21,7 +21,7 @@ PURPOSE = "origin"
 
 
 def find_origin_secrets(settings: Settings) -> list[str]:
-    """Return the secret that the distribution sends, and the one before it if that is still valid.
+    """Return the secret that the distribution sends, and the previous one while that is valid.
 
     Raises: OSError without a secret.
     """
@@ -29,7 +29,7 @@ def find_origin_secrets(settings: Settings) -> list[str]:
 
 
 def find_address(settings: Settings, headers: Mapping[str, str], source: str) -> str:
-    """Return the address of a client. `source` is the one that API Gateway sees."""
+    """Return the address of a client. `source` is the address that API Gateway sees."""
     if not (given := headers.get(SECRET)):
         return source
     try:

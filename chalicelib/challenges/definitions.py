@@ -96,7 +96,7 @@ def definition_key(challenge: str) -> Key:
 def normalize(path: str, rules: Normalization) -> str:
     """Return the form of a path in which a challenge compares paths. The function is idempotent.
 
-    The result is empty, which is never an answer, for a path of blanks alone and for one that is too long.
+    The result is empty for a path of blanks and for a path that is too long. An empty text is no answer.
     Source: The Unicode Standard, 3.13, "Default Caseless Matching".
 
     >>> normalize("  Oak   MILL", Normalization())
@@ -121,7 +121,7 @@ def hash_answer(normalized: str, salt: bytes, cost: int) -> bytes:
 
 
 def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: int) -> frozenset[bytes]:
-    """Return the digests of a challenge's valid paths. Raises BadRequest for a path that cannot be one."""
+    """Return the digests of a challenge's valid paths. Raises BadRequest for a blank or too long path."""
     by_normalized = {normalize(path, rules): path for path in paths}
     if "" in by_normalized:
         path = by_normalized[""]

@@ -1,4 +1,4 @@
-"""Connections: the state of each one, and the rate of its frames.
+"""Connections: the state of each, and the rate of its frames.
 
 | item | pk | sk | holds |
 |---|---|---|---|
@@ -193,7 +193,7 @@ class RefusalCache:
 
 
 def inherit_rate(before: Item) -> Item:
-    """Return the rate attributes of a connection for the one that resumes it, so that its frames count on."""
+    """Return the rate attributes that a resuming connection takes over, so that its frames count on."""
     return {name: before[name] for name in ("drained", "refused") if name in before}
 
 

@@ -166,7 +166,7 @@ def receive_frame(
             _refuse(frame, refused)
         elif counted.sender is None:
             context.gateway.close(frame.endpoint, frame.id)
-        elif problem or action is None or ("listening" in counted.sender and not action.of_listeners):
+        elif problem or action is None or ("listening" in counted.sender and not action.is_for_listeners):
             frame.reject(problem or "bad_request")
         else:
             frame.sender = counted.sender
@@ -562,18 +562,18 @@ def send_resume_token(frame: Frame) -> ConnectionIds:
 class Action(NamedTuple):
     """The type of an action's payload, and its function.
 
-    `of_listeners` marks an action of a connection that only listens, and `is_of_pair` one that has no effect
-    when it names another pair than the sender's.
+    A connection that only listens may send an action `is_for_listeners`. An action with `is_of_pair` has no
+    effect when it names another pair than the sender's.
     """
 
     takes: type[Struct]
     run: Callable[[Frame], ConnectionIds]
-    of_listeners: bool = False
+    is_for_listeners: bool = False
     is_of_pair: bool = False
 
 
 ACTIONS = {
-    "status": Action(NoPayload, send_status, of_listeners=True),
+    "status": Action(NoPayload, send_status, is_for_listeners=True),
     "message": Action(Message, relay_message, is_of_pair=True),
     "typing": Action(NoPayload, relay_typing, is_of_pair=True),
     "received": Action(Receipt, confirm),
@@ -582,8 +582,8 @@ ACTIONS = {
     "leave": Action(NoPayload, leave, is_of_pair=True),
     "find": Action(NoPayload, find_partner),
     "report": Action(ReportFrame, report_partner),
-    "subscribe": Action(Subscription, subscribe, of_listeners=True),
-    "unsubscribe": Action(Subscription, unsubscribe, of_listeners=True),
-    "ping": Action(NoPayload, send_pong, of_listeners=True),
+    "subscribe": Action(Subscription, subscribe, is_for_listeners=True),
+    "unsubscribe": Action(Subscription, unsubscribe, is_for_listeners=True),
+    "ping": Action(NoPayload, send_pong, is_for_listeners=True),
     "resume": Action(NoPayload, send_resume_token),
 }

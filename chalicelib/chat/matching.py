@@ -272,7 +272,7 @@ def _read_again(table: Table, me: Item) -> Item:
 
 
 def _read_partner(table: Table, me: Item) -> Item | None:
-    """Return the connection of the partner. None without one, or if it has expired."""
+    """Return the connection of the partner; None without a partner or if it has expired."""
     partner = table.get(connections.key(me["partner"]["id"]), consistent=True) if "partner" in me else None
     return partner if partner and partner["state_id"] == me["state_id"] else None
 
@@ -339,7 +339,7 @@ def _build_match(pair: State, me: Item, other: Item) -> list[Action]:
 
 
 def _build_parting(me: Item, partner: Item, state: State, change: Change, now: datetime) -> list[Action]:
-    """Build the actions that part two. The partner waits in the pool, or is kept for the one that leaves."""
+    """Build the actions that part a pair. The partner joins the pool, or is kept for the other's return."""
     id = connections.id_of(partner)
     freed = _begin("waiting", id, now)
     theirs: dict[str, Any] = {"former": me["who"], "last_pair": me["pair"]}

@@ -43,7 +43,7 @@ class Cell(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A plan. Of `total` comments `matching` ones match, and each of `cells` has at least one of them.
+    """A plan. `matching` of `total` comments match, and each of `cells` has at least one of them.
 
     `skipped` is the number of cells without comments. A filtered reading reads at most `reads` comments, of
     `room` bytes. A page probably has room for `limit` comments. `expected` has the RCU that each possible

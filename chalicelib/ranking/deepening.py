@@ -57,7 +57,7 @@ def key_of(ranking: Ranking, prefix: str) -> Key:
 
 
 def follow(context: Context, ranks: Iterable[Rank], changes: Iterable[Images]) -> None:
-    """Complete what a batch of the stream, which the aggregates have counted, makes necessary.
+    """Begin and continue deepenings after a batch of the stream, which the aggregates have counted.
 
     Idempotent: the same changes may come again.
 

@@ -326,8 +326,8 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
 def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int, depth: int) -> EntriesPage:
     """Build a page of consecutive entries, the first of which has this rank and place.
 
-    The two come from several reads, and the counters may be behind the index. No rank is below 1, or below
-    the one before it.
+    Rank and place come from several reads, and the counters may be behind the index. The ranks are at least 1
+    and never decrease.
     """
     ranks = _ranks(entries, max(1, rank), place)
     items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
@@ -351,8 +351,8 @@ def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:
 def distribution(table: Table, ranking: Ranking) -> list[tuple[int, int, int]]:
     """Return the least and most units of each of at most 50 ranges of one width, and the number of players.
 
-    The width is a round number. A prefix that lies in a range is counted by its counter, another one is
-    opened, and a bucket is read through the index.
+    The width is a round number. A prefix inside a range is counted by its counter. Another prefix is opened,
+    and a bucket is read through the index.
 
     Cost: 1 RCU for the ends, 0.5 for each node, of which about ten are opened on the last level, and up to
     2 for each bucket that is read.

@@ -15,7 +15,7 @@ the last of these levels are the player's *bucket*. They are counted through the
     node "53"    counts "01"         + the better players in the bucket "5301"
 
 A counter adds 1 for each player whose bucket it counts (*shallow*), and DEEP for each one that is counted
-below it too. So one number tells whether all players of a bucket are counted in the node below. When they
+below it too. So one number shows whether all players of a bucket are counted in the node below. When they
 are, the digits of the counter are put into `full`, in its own node and on condition that it has not changed.
 
 >>> scale = Scale(least=0, most=999_999, decimals=0, descending=True)
@@ -183,7 +183,7 @@ def bucket(path: str, depth: int) -> str:
 
 
 def amounts(scale: Scale, number: int, depth: int) -> dict[tuple[str, str], int]:
-    """Return what a player adds to the counters of the nodes of the path."""
+    """Return the amounts that a player adds to the counters along the path."""
     path = scale.path(number)
     return {step: 1 if level == depth else DEEP for level, step in enumerate(steps(path, depth), 1)}
 

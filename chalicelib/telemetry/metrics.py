@@ -2,8 +2,9 @@
 
 A line needs no call to AWS, because CloudWatch extracts metrics from the log. Metrics are in the namespace
 `Hubbub/<stage>` with one value of one dimension, because CloudWatch bills each value by the hour in which it
-is published. So a small stage publishes `SMALL` only, and only what is not zero. The log line of a request
-has its feature and its duration. POWERTOOLS_METRICS_DISABLED=true prints none.
+is published. A full stage publishes every counted metric. A small stage publishes those of `SMALL` that are
+not zero. The log line of a request has its feature and its duration. POWERTOOLS_METRICS_DISABLED=true turns
+the metrics off.
 """
 
 from collections import Counter

@@ -220,7 +220,7 @@ def define(table: Table, site: str, body: SiteBody, now: datetime) -> tuple[Site
 
 
 def remove(table: Table, site: str, now: datetime) -> None:
-    """Remove the definition of a site. What is counted stays, with its days.
+    """Remove the definition of a site. Counted views stay, with their days.
 
     Raises: NotFound.
     """

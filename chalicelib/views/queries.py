@@ -91,9 +91,7 @@ def _page_views(url: str, page: Item | None) -> PageViews:
 
 
 def read_series(context: Context, query: SeriesQuery) -> Series:
-    """Return every hour or day that begins before `to`, with 0 for gaps.
-
-    The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
+    """Return the intervals of a page's series, with 0 for gaps (`read_intervals`).
 
     Cost: 0.5 RCU per 4 KB of days (about ten).
     """

@@ -263,7 +263,7 @@ class SeriesQuery(Schema):
 
 
 class Bucket(Schema):
-    """One hour or day. `time` is its beginning."""
+    """One interval of a series. `time` is its beginning."""
 
     time: Instant
     views: Views
@@ -271,7 +271,7 @@ class Bucket(Schema):
 
 
 class Series(Schema):
-    """A page's hours or days, with 0 for gaps."""
+    """A page's intervals, with 0 for gaps."""
 
     EXAMPLES: ClassVar = {
         "two days": {
@@ -350,7 +350,7 @@ class SiteSeriesQuery(Schema):
 
 
 class SiteSeries(Schema):
-    """A site's hours or days, with 0 for gaps, and their views. `visitors` are those of the days in whole."""
+    """A site's intervals, with 0 for gaps, and their views. `visitors` are those of whole days."""
 
     EXAMPLES: ClassVar = {
         "two days": {

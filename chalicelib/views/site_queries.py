@@ -84,11 +84,10 @@ def open_site(context: Context, site: str, caller: Caller) -> Definition:
 
 
 def read_site(context: Context, query: SiteSeriesQuery, caller: Caller) -> SiteSeries:
-    """Return a site's hours or days that begin before `to`, with 0 for gaps, and their totals.
+    """Return the intervals of a site's series, with 0 for gaps (`read_intervals`), and their totals.
 
-    The series begins with the hour or day that `from` lies in. It has at most 31 days of hours, or 366 days.
-    The visitors of hours do not add up, because a client is a visitor of each hour in which it views the
-    site. So the total of visitors is that of the days in which the series has an hour.
+    A client is a visitor of each hour in which it views the site, so the visitors of hours do not add up. The
+    total of visitors is that of all days which the series touches.
 
     Cost: 0.5 RCU per 4 KB of days (about four).
     Raises: BadRequest.

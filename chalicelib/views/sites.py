@@ -18,8 +18,8 @@ A list of a day is a partition of gsi1: `SITE#<host>#PAGES#<date>` has the days 
 moves it later.
 
 An event stores its `referrer`, the `host` of a referrer with another name, whether it is `direct`, its
-`campaign` and its `traits`, so its amounts follow from the event alone. A visitor is
-one client on one UTC day. Its item is written after the events by a union of sets, as that of a page is.
+`campaign` and its `traits`, so its amounts follow from the event alone. A visitor is one client on one day
+of the site's zone. The visitor's item is written after the events by a union of sets, as that of a page is.
 
 Cost: 1 WCU for each view's visitor of its site, and for each batch of the stream 1 WCU for each day of a
 site, each referrer's day, referring host's day and campaign's day. An entry of a list costs 1 WCU when it is

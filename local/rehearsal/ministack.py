@@ -1,8 +1,8 @@
-"""Runs ministack 1.5.33 as the account of a rehearsal, with corrections of its differences from AWS.
+"""Runs ministack as the account of a rehearsal, with corrections of its differences from AWS.
 
-Each function below applies one correction and states the behaviour of AWS. `main` applies them in the
-process of the server, before it starts. ministack handles DynamoDB requests one at a time on the event loop,
-so they need no lock. It keeps nothing when it stops.
+Each function below applies one correction. `main` applies them in the process of the server, before it
+starts. ministack handles requests to DynamoDB one at a time on the event loop, so a correction needs no lock.
+Nothing is kept when the server stops.
 """
 
 from __future__ import annotations
