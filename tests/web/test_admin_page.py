@@ -335,6 +335,45 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
     assert board | said == board
 
 
+def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
+    with admin_page(browser, product) as page:
+        form = card(page, "Site")
+        form.get_by_label("Host", exact=True).fill("www.example.org")
+        form.get_by_label("Zone").fill("Europe/Nowhere")
+        form.get_by_role("button", name="Save").click()
+        form.get_by_role("alert").filter(has_text="timezone").wait_for()
+        assert form.get_by_label("Zone").get_attribute("aria-invalid") == "true"
+        form.get_by_label("Zone").fill("Asia/Kathmandu")
+        form.get_by_label("Statistics").select_option("private")
+        form.get_by_label("Paths").fill("/blog/*\n/")
+        form.get_by_label("Every parameter").uncheck()
+        form.get_by_label("only these").fill("page, id")
+        form.get_by_label("A slash").select_option("is removed")
+        form.get_by_label("routes").check()
+        form.get_by_label("Addresses").fill("203.0.113.0/24")
+        form.get_by_label("Other hosts").fill("example.org")
+        form.get_by_role("button", name="Save").click()
+        form.get_by_text("Saved: www.example.org.").wait_for()
+        form.get_by_label("Paths").fill("")
+        form.get_by_role("button", name="Load").click()
+        form.get_by_text("Loaded: www.example.org.").wait_for()
+        assert form.get_by_label("Paths").input_value() == "/blog/*\n/"
+        assert form.get_by_label("only these").input_value() == "page, id"
+    site = product.call("GET", "/sites/www.example.org", token=token(product, "admin-1", "admin"))[1]
+    assert site == {
+        "site": "www.example.org",
+        "timezone": "Asia/Kathmandu",
+        "since": None,
+        "statistics": "private",
+        "paths": ["/blog/*", "/"],
+        "query": ["page", "id"],
+        "slash": "strip",
+        "hash": True,
+        "ignore": ["203.0.113.0/24"],
+        "hosts": ["example.org"],
+    }
+
+
 def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> None:
     with admin_page(browser, product) as page:
         form = card(page, "Challenge")

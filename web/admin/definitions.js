@@ -1,4 +1,4 @@
-// The forms that define leaderboards and challenges. The API validates their fields.
+// The forms that define leaderboards, challenges and sites. The API validates their fields.
 
 import { words } from "../lib/words.js";
 import { call } from "./client.js";
@@ -40,13 +40,13 @@ function connectForm(form, kind, [put, get, key], read, fill) {
       const saved = await call(put, { ...named, ...read(form.elements) });
       fill(form.elements, saved);
       dispatchEvent(new CustomEvent("hubbub-defined", { detail: { kind, name: name.value.trim() } }));
-      return words.admin.savedAs(saved.title);
+      return words.admin.savedAs(saved.title ?? saved.site) + (saved.since ? ` ${words.admin.zoneSince(saved.since)}` : "");
     });
   });
   const load = () => attempt(async (named) => {
     const found = await call(get, named);
     fill(form.elements, found);
-    return words.admin.loadedAs(found.title);
+    return words.admin.loadedAs(found.title ?? found.site);
   });
   form.querySelector(".load").addEventListener("click", load);
   return (text) => {
@@ -55,6 +55,7 @@ function connectForm(form, kind, [put, get, key], read, fill) {
   };
 }
 
+const lines = (field) => field.value.split(/[\s,]+/).filter(Boolean);
 // An empty field is sent as null. The API reports it if a number is required.
 const number = (field) => (field.value === "" ? null : Number(field.value));
 const instant = (field) => (field.value ? `${field.value}${field.value.length === 16 ? ":00" : ""}Z` : null);
@@ -100,5 +101,31 @@ export const loadChallenge = connectForm(
     fields.ranked.checked = definition.ranked;
     fields.opens.value = toField(definition.opens);
     fields.closes.value = toField(definition.closes);
+  },
+);
+
+byId("zones").append(...Intl.supportedValuesOf("timeZone").map((value) => Object.assign(document.createElement("option"), { value })));
+
+/** Load the definition of a site into its form. */
+export const loadSite = connectForm(
+  byId("site"),
+  "site",
+  ["putSite", "getSite", "site"],
+  ({ timezone, statistics, paths, everyQuery, query, slash, hash, ignore, hosts }) => ({
+    timezone: timezone.value.trim() || "UTC",
+    statistics: statistics.value,
+    paths: lines(paths),
+    query: everyQuery.checked ? null : lines(query),
+    slash: slash.value,
+    hash: hash.checked,
+    ignore: lines(ignore),
+    hosts: lines(hosts),
+  }),
+  (fields, definition) => {
+    for (const name of ["timezone", "statistics", "slash"]) fields[name].value = definition[name];
+    for (const name of ["paths", "ignore", "hosts"]) fields[name].value = definition[name].join("\n");
+    fields.everyQuery.checked = definition.query === null;
+    fields.query.value = (definition.query ?? []).join(", ");
+    fields.hash.checked = definition.hash;
   },
 );

@@ -12,7 +12,7 @@ const KINDS = {
   leaderboards: { list: "getBoards", key: "board", link: (name) => `#leaderboard/${encodeURIComponent(name)}` },
   challenges: { list: "getChallenges", key: "challenge", link: (name) => `#challenge/${encodeURIComponent(name)}` },
   products: { list: "getProducts", key: "product", link: (name) => `#product/${encodeURIComponent(name)}` },
-  sites: { list: "getSites", key: "site", link: (name) => `dashboard.html?site=${encodeURIComponent(name)}` },
+  sites: { list: "getSites", key: "site", link: (name) => `dashboard.html?site=${encodeURIComponent(name)}`, define: "site" },
 };
 
 /** Load all lists. A list that the stage does not offer is left out. */
@@ -21,7 +21,7 @@ export function showLists() {
   document.getElementById("lists").replaceChildren(...cards);
 }
 
-function card(kind, { list: name, key, link }) {
+function card(kind, { list: name, key, link, define }) {
   const title = make("h2", { id: `${kind}-title` }, text.lists[kind]);
   const search = make("input", { type: "search", placeholder: text.search, ariaLabel: text.searchIn(text.lists[kind]) });
   const list = make("ul", { tabIndex: 0, ariaLabel: text.lists[kind] }), note = make("p", { className: "quiet", role: "status" }, words.state.loading);
@@ -35,7 +35,8 @@ function card(kind, { list: name, key, link }) {
     list.replaceChildren(...found.map((entry) => make("li", {},
       make("a", { href: link(entry[key]) }, entry.title ?? entry[key]),
       make("span", { className: "facts" }, entry.title ? `${entry[key]} · ` : "", entry.created ? when(entry.created) : "",
-        entry.views ? words.viewsOf(entry.views) : ""))));
+        entry.views ? words.viewsOf(entry.views) : "", define ? " · " : "",
+        define ? make("a", { href: `#${define}/${encodeURIComponent(entry[key])}` }, text.define) : ""))));
     note.textContent = found.length ? "" : entries.length ? text.noneFound : text.none;
   }
 

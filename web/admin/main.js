@@ -7,7 +7,7 @@ import { localClock } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { showBoard } from "./board.js";
 import { authorization, getConfig, token } from "./client.js";
-import { loadBoard, loadChallenge } from "./definitions.js";
+import { loadBoard, loadChallenge, loadSite } from "./definitions.js";
 import { showLists } from "./lists.js";
 import { showNewest, showProduct, showReports } from "./moderation.js";
 import * as provider from "./sign-in.js";
@@ -31,7 +31,7 @@ function signIn() {
   open();
 }
 
-/** Open what the fragment of the address names: `#leaderboard/<board>`, `#challenge/<name>` or `#product/<name>`. */
+/** Open what the fragment of the address names: a board, challenge, product or site, such as `#leaderboard/<board>`. */
 function open() {
   const [kind, name] = location.hash.slice(1).split("/").map(decodeURIComponent);
   if (!name || byId("signed-in").hidden) return;
@@ -39,6 +39,7 @@ function open() {
     loadBoard(name);
     showBoard(name);
   } else if (kind === "challenge") loadChallenge(name);
+  else if (kind === "site") loadSite(name);
   else if (kind === "product") showProduct(name);
 }
 
