@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Kind = Literal["CREATE", "UPDATE", "IMPORT"]
 Template = dict[str, Any]
 
+REVIEW = "REVIEW_IN_PROGRESS"
+"""The status of a stack that has change sets and no resources."""
 TIMEOUT = 3600.0  # seconds: creating an index of a large table takes long
 PAUSE = 0.5
 NOTHING = ("didn't contain changes", "No updates are to be performed")
@@ -53,13 +55,18 @@ class ChangeSet:
 def find_stack(client: CloudFormationClient, name: str) -> dict[str, Any] | None:
     """Describe a stack; None if it does not exist or is only the shell of a change set never executed.
 
-    A stack whose creation was rolled back has no resources and is deleted first.
+    A stack that is being changed, as by a command that was interrupted, is waited for. A stack whose creation
+    was rolled back has no resources and is deleted first.
 
-    Raises: ClickException for a stack that is being changed or whose rollback or deletion failed.
+    Raises: ClickException for a stack whose rollback or deletion failed.
     """
     found = _describe(client, name)
+    if found and found["StackStatus"].endswith("_IN_PROGRESS") and found["StackStatus"] != REVIEW:
+        click.echo(f"{name}: {found['StackStatus']}, waiting until it is stable", err=True)
+        wait_until(lambda: _stable_status(client, name), name, TIMEOUT, PAUSE)
+        found = _describe(client, name)
     status = found["StackStatus"] if found else "DELETE_COMPLETE"
-    if status in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
+    if status in (REVIEW, "DELETE_COMPLETE"):
         return None
     is_empty = status == "IMPORT_ROLLBACK_COMPLETE" and not list_resources(client, name)
     if status == "ROLLBACK_COMPLETE" or is_empty:
@@ -72,7 +79,7 @@ def find_stack(client: CloudFormationClient, name: str) -> dict[str, Any] | None
         )
     if not status.endswith("_COMPLETE"):
         raise click.ClickException(
-            f"the stack {name} is {status}; wait until it is stable or repair it, then run this again"
+            f"the stack {name} is {status}; repair it in CloudFormation, then run this again"
         )
     return found
 

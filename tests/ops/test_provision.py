@@ -461,6 +461,28 @@ def test_a_table_that_does_not_exist_is_not_moved_to(clients: Clients, stage: st
     assert len(resources_of(clients, stage)) > 1
 
 
+def test_a_run_that_is_interrupted_while_the_stack_changes_is_completed_at_once(
+    clients: Clients, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cloudformation, "_is_executed", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(clients, stage)
+    states = iter(["CREATE_IN_PROGRESS", "CREATE_IN_PROGRESS"])
+    describe = cloudformation._describe
+
+    def describe_late(client: Any, name: str) -> dict[str, Any] | None:
+        found = describe(client, name)
+        return {**found, "StackStatus": next(states, found["StackStatus"])} if found else None
+
+    monkeypatch.setattr(cloudformation, "_describe", describe_late)
+    assert run(clients, stage) == []
+    agrees_with_the_template(clients, stage)
+
+
 def test_a_failure_names_the_resource_and_the_reason(clients: Clients, stage: str) -> None:
     properties = {"Type": "SecureString", "Value": "a"}  # CloudFormation cannot make one
     template = {"Resources": {"Wrong": {"Type": "AWS::SSM::Parameter", "Properties": properties}}}
