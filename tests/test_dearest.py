@@ -38,3 +38,8 @@ def test_no_request_exceeds_its_bounds(rows: Rows) -> None:
 def test_the_document_has_the_measured_table(rows: Rows) -> None:
     """`make dearest` writes it. The time depends on the machine."""
     assert dearest.without_time(dearest.documented()) == dearest.without_time(dearest.table(rows))
+
+
+def test_the_document_bounds_the_dearest_hour(rows: Rows) -> None:
+    """`make dearest` writes it, from the limits of the template and the price list."""
+    assert dearest.documented(dearest.BEGIN_HOUR) == dearest.hour_table(rows)

@@ -23,11 +23,13 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from chalicelib import times
 from chalicelib.api import codec
+from chalicelib.api.rates import Limit
 from chalicelib.chat import connections
 from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
@@ -40,6 +42,7 @@ from chalicelib.telemetry import logs, metrics
 
 PAUSE = timedelta(milliseconds=400)  # between two pushes of a topic, at least
 EACH = timedelta(milliseconds=4)  # of pause for each listener: a topic has at most 250 posts a second
+POSTS = Limit(at_once=1_000, interval=4)  # of a process: those of a full topic at once, and 250 a second
 BUDGET = 5.0  # seconds that the posts of one batch may take
 TRIES = 2  # of one post
 TRIES_TO_SUBSCRIBE = 5  # while other requests of the connection unsubscribe it
@@ -200,7 +203,8 @@ def push(
     """Push the topics that a batch of stream records has changed to their listeners.
 
     Idempotent. No post begins after `seconds`: topics that are left are
-    deferred (metric `PushesDeferred`), listeners that are left are dropped (`PushesDropped`).
+    deferred (metric `PushesDeferred`), listeners that are left are dropped (`PushesDropped`). A topic is also
+    deferred while the process has sent more posts than POSTS allows, because each one is paid for.
 
     Cost: 1 RCU for each aggregate that changed; for one that has listeners 1 WCU, the read of its value,
     1 RCU per 4 KB of listeners (about 30), and a post each.
@@ -212,11 +216,14 @@ def push(
     for topic, is_late in changed.items():
         if head := heads.get(head_key(topic)):
             try:
-                if deadline.is_over:
+                level = _levels().get(context.table, 0)
+                if deadline.is_over or POSTS.compute_wait(level, context.now):
                     metrics.count(PushesDeferred=1)
                     _set_missed(context.table, topic, is_late)
                 else:
-                    _push_topic(context, sources, topic, head, is_late, deadline)
+                    posts = _push_topic(context, sources, topic, head, is_late, deadline)
+                    drained = max(level, times.milliseconds(context.now)) + posts * POSTS.interval
+                    _levels()[context.table] = drained
             except Exception as error:
                 metrics.count(PushesDropped=head.get("listeners", 1))
                 logs.log_error("a topic was not pushed", error)
@@ -257,7 +264,8 @@ def _push_topic(
     head: Item,
     is_late: bool,
     deadline: Deadline,
-) -> None:
+) -> int:
+    """Push one topic unless it is too soon. Return the number of its listeners."""
     instant = times.milliseconds(context.now)
     won = context.table.update(
         head_key(topic),
@@ -270,7 +278,7 @@ def _push_topic(
     )
     if won is None:
         _set_missed(context.table, topic, is_late)
-        return
+        return 0
     count, seen = _post_to_listeners(context, sources, topic, deadline), {":seen": head["joined"]}
     if not count:
         context.table.delete(head_key(topic), condition="joined = :seen", values=seen)
@@ -279,6 +287,13 @@ def _push_topic(
         context.table.update(
             head_key(topic), "SET listeners = :count", condition="joined = :seen", values=values
         )
+    return count
+
+
+@cache
+def _levels() -> WeakKeyDictionary[Table, int]:
+    """Return the millisecond at which the process may have sent its posts, for each table."""
+    return WeakKeyDictionary()
 
 
 def _set_missed(table: Table, topic: str, is_late: bool) -> None:

@@ -6,7 +6,7 @@ This is the only retry policy. The SDK's own retries are off, because two layers
 |---|---|---|
 | ConditionalCheckFailed | a condition is false | no, the caller handles it |
 | TransactionConflict, TransactionInProgress | another transaction uses an item | yes |
-| a throttle | nothing was done | yes |
+| a throttle, also by the table's ceiling (`MaxOnDemandThroughputExceeded`) | nothing was done | yes |
 | no connection | nothing was sent | yes |
 | a read time-out, a closed connection, HTTP 5xx | the call may have been applied | if it is idempotent |
 | ValidationException | the request is invalid | no: `Rejected` |
@@ -72,6 +72,13 @@ TRANSIENT = frozenset(
 )
 NOT_SENT = (ConnectTimeoutError, EndpointConnectionError)
 
+# By the metric that counts the failures.
+MESSAGES = {
+    "Throttles": "The table accepts no more requests at the moment. Please retry.",
+    "Conflicts": "Other requests are changing the same items. Please retry.",
+    "Unreachable": "The table cannot be reached. Please retry.",
+}
+
 # Messages of a query on an index that does not exist yet, or that is not complete yet.
 NO_INDEX = ("does not have the specified index", "backfilling global secondary index")
 
@@ -130,7 +137,7 @@ class Retries:
         Raises: Busy, Rejected; ClientError for a false condition and for every other error.
         """
         if not self._budget.allows():
-            raise Busy("The table is busy. Please retry.")
+            raise Busy(MESSAGES["Throttles"])
         while True:
             began = self._clock()
             try:
@@ -141,7 +148,7 @@ class Retries:
                 self._budget.spend(self._clock() - began)
                 metrics.count(Unreachable=1)
                 if not (repeatable or isinstance(error, NOT_SENT)) or not self._wait():
-                    raise Busy("The table cannot be reached. Please retry.") from error
+                    raise Busy(MESSAGES["Unreachable"]) from error
             except ClientError as error:
                 codes = {error_code(error), *cancellation_reasons(error)} - {
                     "None",
@@ -161,7 +168,7 @@ class Retries:
                 kind = "Unreachable" if may_be_applied else "Conflicts" if is_conflict else "Throttles"
                 metrics.count(**{kind: 1})
                 if (may_be_applied and not repeatable) or not self._wait():
-                    raise Busy("The table is busy. Please retry.") from error
+                    raise Busy(MESSAGES[kind]) from error
 
     def wait_for_unprocessed(self) -> bool:
         """Pause after a response that has left a part of a batch unprocessed; False if no attempt fits.

@@ -30,6 +30,7 @@ from chalicelib.dynamo import capacity
 from chalicelib.dynamo.items import Item, Key, Range, chunks, pack, unpack
 from chalicelib.dynamo.retries import (
     CONNECT_TIMEOUT,
+    MESSAGES,
     READ_TIMEOUT,
     Retries,
     back_off,
@@ -368,7 +369,7 @@ class Table:
             if not batch:
                 return
             if not retries.wait_for_unprocessed():
-                raise Busy("The table is busy. Please retry.")
+                raise Busy(MESSAGES["Throttles"])
 
 
 @cache

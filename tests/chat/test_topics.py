@@ -13,6 +13,7 @@ from botocore.exceptions import EndpointConnectionError
 
 import app
 from chalicelib.aggregates import engine
+from chalicelib.api.rates import Limit
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import pack
 from chalicelib.dynamo.table import connect
@@ -358,6 +359,23 @@ def test_a_push_corrects_a_wrong_number_of_listeners(pages: Pages) -> None:
     table.update(key, "SET listeners = :many", values={":many": 99})
     push(pages, changed(pages))
     assert (table.get(key) or {})["listeners"] == 2
+
+
+@pytest.mark.security
+def test_a_process_sends_a_limited_number_of_posts(
+    pages: Pages, counted: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each post is paid for, and anyone can follow many topics with many connections."""
+    monkeypatch.setattr(subscriptions, "POSTS", Limit(at_once=3, interval=1_000))
+    other, ids = "https://example.org/b", listeners(pages, 3)
+    pages.chat.send(ids[0], "subscribe", topic=f"views:{other}")
+    push(pages, changed(pages) + changed(pages, other))
+    assert counted == {"PushesDeferred": 1}
+    assert [pages.heard(id) for id in ids] == [[1]] * 3
+    again = pages.stream.read("push")
+    pages.chat.wait(1)
+    push(pages, again)
+    assert [frame["topic"] for frame in pages.chat.wire.read(ids[0])] == [f"views:{other}"]
 
 
 def test_a_topic_with_many_listeners_is_pushed_less_often(pages: Pages) -> None:

@@ -31,7 +31,7 @@ from local.engines.engine import Engine
 from ops.aws import template
 from ops.stage import ROOT
 from tests.support.contexts import new_context
-from tests.support.faults import after, cancelled, done, instead, refused, timed_out
+from tests.support.faults import after, cancelled, done, instead, over_ceiling, refused, timed_out
 from tests.support.site import Site
 from tests.support.tables import store_on
 
@@ -77,6 +77,7 @@ CLOSED = ConnectionClosedError(endpoint_url="http://127.0.0.1")
 FAULTS = {
     "throttles": (THROTTLE, 0.005),
     "slow throttles": (THROTTLE, READ_TIMEOUT),
+    "calls above the ceiling": (over_ceiling(), 0.005),
     "conflicts": (cancelled("TransactionConflict"), 0.01),
     "throttled transactions": (cancelled("None", "ThrottlingError"), 0.01),
     "no connections": (NOT_REACHED, CONNECT_TIMEOUT),
@@ -178,6 +179,63 @@ def test_a_conflict_a_false_condition_and_a_throttle_are_distinguished(table: Ta
         assert table.transact([PUT, PUT]) == (0,)
 
 
+STATEMENT = {
+    "Responses": [{"Error": {"Code": "ThrottlingError", "Message": "Throughput exceeds the maximum"}}]
+}
+CEILING: dict[str, tuple[str, Any, Callable[[Table], Any], Any]] = {
+    "a read": ("GetItem", over_ceiling("TableRead"), lambda table: table.get(HERE), None),
+    "a put": ("PutItem", over_ceiling(), lambda table: table.put(HERE._asdict()), True),
+    "an update": (
+        "UpdateItem",
+        over_ceiling("IndexWrite"),
+        lambda table: table.update(HERE, "ADD n :n", values={":n": 1}),
+        {**HERE._asdict(), "n": 1},
+    ),
+    "an update that shows the item": (
+        "UpdateItem",
+        over_ceiling(),
+        lambda table: table.update_or_get(HERE, "SET n = :n", condition="n < :n", values={":n": 1}),
+        (False, None),
+    ),
+    "a deletion": ("DeleteItem", over_ceiling(), lambda table: table.delete(HERE), {}),
+    "a batch": ("BatchWriteItem", over_ceiling(), lambda table: table.batch_put([HERE._asdict()]), None),
+    "a batch of statements": (
+        "BatchExecuteStatement",
+        done(STATEMENT),
+        lambda table: table.put_new([HERE._asdict()]),
+        [True],
+    ),
+    "a transaction": (
+        "TransactWriteItems",
+        cancelled("ThrottlingError"),
+        lambda table: table.transact([PUT]),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CEILING)
+def test_a_call_above_the_ceiling_is_retried_and_then_503(table: Table, name: str) -> None:
+    """It is neither a false condition nor a conflict: nothing was done, and the same call may succeed."""
+    operation, reply, call, result = CEILING[name]
+    with instead(table, operation, reply, reply) as calls:
+        assert call(table) == result
+    assert len(calls) >= 3
+    with instead(table, operation, *[reply] * 1_000), budget(REQUEST), pytest.raises(Busy) as raised:
+        call(table)
+    assert str(raised.value) == "The table accepts no more requests at the moment. Please retry."
+
+
+def test_a_refusal_says_what_has_lasted_too_long(table: Table) -> None:
+    for reply, words in (
+        (cancelled("TransactionConflict"), "changing the same items"),
+        (NOT_REACHED, "reached"),
+    ):
+        replies = instead(table, "TransactWriteItems", *[reply] * 1_000)
+        with replies, budget(REQUEST), pytest.raises(Busy, match=words):
+            table.transact([PUT])
+
+
 # -- what may have been done ---------------------------------------------------------------------------
 
 LOST = {"a time-out": timed_out(), "a closed connection": CLOSED}
@@ -252,12 +310,13 @@ def test_idempotent_writes_are_retried(store: Table, fault: Exception) -> None:
 # -- through the handlers ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("fault", [THROTTLE, over_ceiling("TableRead")], ids=["throttle", "ceiling"])
 def test_a_throttled_request_is_503_with_retry_after_within_3_seconds(
-    site: Site, monkeypatch: pytest.MonkeyPatch, clock: Clock
+    site: Site, monkeypatch: pytest.MonkeyPatch, clock: Clock, fault: Any
 ) -> None:
     table = Table(site.table.name, boto3.client("dynamodb"), pause=clock.pause, clock=clock)
     monkeypatch.setattr(app, "connect", lambda: table)
-    Trouble(clock, table, THROTTLE, 0.01)
+    Trouble(clock, table, fault, 0.01)
     began = clock.now
     answer = site._http.get("/views?url=https://a.example/", headers={})
     assert (answer.status_code, answer.json_body["code"]) == (503, "Busy")
@@ -265,14 +324,15 @@ def test_a_throttled_request_is_503_with_retry_after_within_3_seconds(
     assert clock.now - began <= REQUEST
 
 
+@pytest.mark.parametrize("fault", [THROTTLE, over_ceiling()], ids=["throttle", "ceiling"])
 def test_a_batch_of_the_stream_has_a_larger_budget(
-    site: Site, monkeypatch: pytest.MonkeyPatch, clock: Clock
+    site: Site, monkeypatch: pytest.MonkeyPatch, clock: Clock, fault: Any
 ) -> None:
     events.write(new_context(site.table, NOW), [View("https://a.example/", NOW, "c")])
     records = site.stream.read()
     table = Table(site.table.name, boto3.client("dynamodb"), pause=clock.pause, clock=clock)
     monkeypatch.setattr(app, "connect", lambda: table)
-    Trouble(clock, table, THROTTLE, 0.01)
+    Trouble(clock, table, fault, 0.01)
     began = clock.now
     with pytest.raises(Busy):
         app.apply({"Records": records}, None)

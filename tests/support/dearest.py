@@ -2,23 +2,30 @@
 
     make dearest
 
-measures them on this machine, and writes the table of docs/security.md. The test file of a feature that has a
-public call has a function `dearest`, which prepares the table and yields the requests.
+measures them on this machine, and writes two tables of docs/security.md: the requests, and an upper bound of
+the dearest hour of a small stage. The test file of a feature that has a public call has a function `dearest`,
+which prepares the table and yields the requests.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
 
+import yaml
+
 import app
 from chalicelib.api.caching import ResponseCache
+from chalicelib.chat import subscriptions
+from chalicelib.dynamo import retries
 from chalicelib.views import definitions
 from local.engines.engine import DYNOXIDE, Engine, start
-from ops.costs import load_prices
+from ops.aws.template import TEMPLATE
+from ops.costs import GB, LOG_BYTES, load_prices
 from ops.stage import ROOT
 from tests.support.deployed import Deployed, Invocation, deployed
 from tests.support.meter import Meter
@@ -26,8 +33,19 @@ from tests.support.operations import features
 
 DOCUMENT = ROOT / "docs" / "security.md"
 BEGIN, END = "<!-- make dearest -->\n", "<!-- end -->\n"
+BEGIN_HOUR = "<!-- make dearest: an hour -->\n"
+HOUR = 3_600  # seconds
+WORK = 1.5  # seconds that an invocation computes beside what it loses to failures
+IDLE = 600  # seconds until API Gateway closes a connection without a frame (API Gateway quotas)
+REPLIES = (
+    4  # frames at most that one frame causes: to the sender and to the partners that it parts and matches
+)
+SHARDS = (
+    4  # of the stream of an on-demand table (DynamoDB, "Initial throughput"), each with one batch at a time
+)
+CONSUMERS = 2  # of the stream: `apply` and `push`
 CHEAP = 10  # USD of a million requests: the table leaves out what costs little more than an empty request
-FILE = 1_700  # KB of the largest file that is served: the API reference
+FILE = 800  # KB of the largest file that is served: the API reference
 
 
 class Dearest(NamedTuple):
@@ -128,9 +146,65 @@ def table(rows: Rows) -> str:
     return "\n".join(lines) + "\n"
 
 
-def documented() -> str:
-    """Return the table as the document has it."""
-    return DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0]
+def bound_hour(rows: Rows) -> dict[str, float]:
+    """Return an upper bound in USD of each part of an hour in which a small stage gets as much as it admits.
+
+    Each request is the dearest of its way in, waits for the table as long as it may, and is logged. Each part
+    is bounded by itself, so their sum is more than any hour costs.
+    """
+    prices = load_prices()["prices"]
+    template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
+    sizes = template["Mappings"]["Sizes"]["small"]
+    table_ = template["Resources"]["Table"]["Properties"]
+    ceiling = table_["OnDemandThroughput"]["Fn::If"][1]["MaxWriteRequestUnits"]["Fn::If"][2]
+    memory = json.loads((ROOT / ".chalice" / "config.json").read_text())["stages"]["dev"][
+        "lambda_memory_size"
+    ]
+    requests = sizes["RequestRate"] * HOUR + sizes["RequestBurst"]
+    frames = sizes["FrameRate"] * (HOUR + 1)
+    written = ceiling * (1 + len(table_["GlobalSecondaryIndexes"])) * HOUR
+    batches = ceiling * HOUR * CONSUMERS
+    posts = SHARDS * HOUR * 1_000 / subscriptions.POSTS.interval
+
+    def usd(**amounts: float) -> float:
+        return sum(
+            float(amount * prices[what]["usd"] / prices[what]["per"]) for what, amount in amounts.items()
+        )
+
+    def invoke(count: float, seconds: float) -> float:
+        work = count * seconds * memory / 1024
+        return usd(invocation=count, second=work, log=count * LOG_BYTES / GB)
+
+    rest = [one for _, one in rows if one.ms is not None]
+    sockets = [one for _, one in rows if one.ms is None]
+    slowest = retries.REQUEST + WORK
+    responses = (usd(read=one.read, transfer=one.kilobytes * 1024 / GB) for one in rest)
+    return {
+        f"{requests:,} requests": requests * usd(request=1) + 2 * invoke(requests, slowest),
+        "their dearest reads or largest files": requests * max(responses),
+        f"{frames:,} frames": frames * usd(frame=1 + REPLIES) + invoke(frames, slowest),
+        "their dearest reads": frames * max(usd(read=one.read) for one in sockets),
+        f"{posts:,.0f} updates of live topics": usd(frame=posts),
+        "connections": usd(minute=sizes["FrameRate"] * (IDLE + 1) * HOUR / 60),
+        f"{written:,} write units of the table and its indexes": usd(write=written),
+        "batches of the stream": invoke(batches, 0) + usd(second=SHARDS * CONSUMERS * HOUR * memory / 1024),
+    }
+
+
+def hour_table(rows: Rows) -> str:
+    """Return the parts of the dearest hour as a table of the document, with their sum."""
+    parts = bound_hour(rows)
+    lines = [
+        "| in an hour, at most | USD |",
+        "|---|---|",
+        *(f"| {name} | {usd:.2f} |" for name, usd in parts.items()),
+    ]
+    return "\n".join([*lines, f"| **together** | **{sum(parts.values()):.2f}** |"]) + "\n"
+
+
+def documented(begin: str = BEGIN) -> str:
+    """Return a table as the document has it."""
+    return DOCUMENT.read_text().partition(begin)[2].partition(END)[0]
 
 
 def without_time(table: str) -> str:
@@ -138,9 +212,15 @@ def without_time(table: str) -> str:
     return re.sub(r" [0-9]+ ms \|", "", table)
 
 
+def write(begin: str, table: str) -> None:
+    """Write a table into the document."""
+    before, _, rest = DOCUMENT.read_text().partition(begin)
+    DOCUMENT.write_text(f"{before}{begin}{table}{END}{rest.partition(END)[2]}")
+
+
 if __name__ == "__main__":
     with start(DYNOXIDE, None) as running:
-        written = table(measure(running))
-    if without_time(written) != without_time(documented()):  # else the times are those of another machine
-        before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-        DOCUMENT.write_text(f"{before}{BEGIN}{written}{END}{rest.partition(END)[2]}")
+        measured = measure(running)
+    if without_time(table(measured)) != without_time(documented()):  # else the times are another machine's
+        write(BEGIN, table(measured))
+    write(BEGIN_HOUR, hour_table(measured))

@@ -72,10 +72,21 @@ def cancelled(*reasons: str) -> Any:
     return AWSResponse("", 400, HTTPHeaders(), None), parsed
 
 
-def refused(code: str, message: str = "") -> Any:
+def refused(code: str, message: str = "", **more: Any) -> Any:
     """Build the reply to a call that DynamoDB refuses as a whole."""
-    parsed = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    error = {"Error": {"Code": code, "Message": message}}
+    parsed = error | more | {"ResponseMetadata": {"HTTPStatusCode": 400}}
     return AWSResponse("", 400, HTTPHeaders(), None), parsed
+
+
+def over_ceiling(part: str = "TableWrite") -> Any:
+    """Build the reply to a call above the table's ceiling, or an index's, of a second's units.
+
+    Amazon DynamoDB Developer Guide, "Troubleshooting throttling", maximum throughput exceeded.
+    """
+    reason = {"reason": f"{part}MaxOnDemandThroughputExceeded", "resource": "arn:aws:dynamodb:::table/t"}
+    message = "Throughput exceeds the maximum OnDemandThroughput configured on table or index"
+    return refused("ThrottlingException", message, ThrottlingReasons=[reason])
 
 
 def done(parsed: dict[str, Any]) -> Any:
