@@ -304,8 +304,8 @@ def accept(
 
     Cost: 1 WCU per event, 1 per visitor of a page and 1 per visitor of a site, 2 where key and client are
     longer than 1 KB. With a queue, one SQS request per 250 events. That of `rates.admit`, usually 1 WCU.
-    Without a client's id that of `visitors.read_salt`, and for a wrong clock that of `settle_time`. 3 RCU
-    with `counts`.
+    Without a client's id that of `_identify`, and for a wrong clock that of `settle_time`. 3 RCU with
+    `counts`.
 
     Raises:
         BadRequest: a single event is malformed.
@@ -357,13 +357,30 @@ def settle(context: Context, views: Iterable[View], sender: visitors.Sender = vi
         if sender.traits != traits.NONE:
             country = sender.traits.country or view.traits.country
             view = view._replace(traits=sender.traits._replace(country=country))
-        if not view.client:
-            host = urls.host(view.url)
-            day, _ = definitions.find(context.table, host).place(view.time)
-            client = visitors.identify(context.table, sender, host, day, context.now)
-            view = view._replace(client=client)
+        view = view if view.client else _identify(context, view, sender)
         settled.append(settle_time(context, view) if view.claimed else view)
     return settled
+
+
+def _identify(context: Context, view: View, sender: visitors.Sender) -> View:
+    """Return a view with the digest of its sender as its client.
+
+    An event by a wrong clock that is sent again after midnight has the client of its first delivery.
+
+    Cost: that of `visitors.read_salt`. For a wrong clock also 2 RCU, and that of `visitors.has_salt`.
+    """
+    site = definitions.find(context.table, urls.host(view.url))
+
+    def identify(time: datetime) -> View:
+        client = visitors.identify(context.table, sender, site.site, site.place(time)[0], context.now)
+        return view._replace(client=client)
+
+    if view.claimed and visitors.has_salt(context.table, site.place(view.time - times.DAY)[0]):
+        former = identify(view.time - times.DAY)
+        keys = [clock_key(former), event_key(former._replace(time=view.claimed))]
+        if context.table.get_many(keys, consistent=True):
+            return former
+    return identify(view.time)
 
 
 def settle_time(context: Context, view: View) -> View:

@@ -24,7 +24,7 @@ COSTS = {
     ("queue", "25 views"): (0, 75, 0),
     ("POST /views", "without a client, first of the day"): (202, 5, 1.5),
     ("POST /views", "without a client"): (202, 4, 0),
-    ("POST /views", "with a wrong clock"): (202, 5, 1),
+    ("POST /views", "with a wrong clock"): (202, 5, 2),
     ("POST /views", "with the counts of the page"): (200, 4, 3),
     ("queue", "a view with a wrong clock"): (0, 4, 1),
     ("stream", "an expired view"): (0, 0, 0),

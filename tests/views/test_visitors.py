@@ -154,6 +154,19 @@ def test_an_event_sent_again_minutes_later_counts_once(site: Site, seconds: int)
     assert count(site) == (1, 1)
 
 
+@pytest.mark.parametrize("wrong", [timedelta(days=-900), timedelta(minutes=20)])
+def test_an_event_by_a_wrong_clock_sent_again_after_midnight_counts_once(
+    site: Site, wrong: timedelta
+) -> None:
+    midnight = datetime(2100, 1, 2, tzinfo=UTC)
+    event = {"url": PAGE, "time": times.to_iso(midnight + wrong), "sent": times.to_iso(midnight + wrong)}
+    for seconds in (-3, 2, 7):
+        send(site, event, midnight + timedelta(seconds=seconds))
+    assert count(site) == (1, 1)
+    send(site, event | {"time": times.to_iso(midnight + wrong - MINUTE)}, midnight + timedelta(seconds=9))
+    assert count(site)[0] == 2
+
+
 def test_a_right_clock_costs_no_more(site: Site) -> None:
     send(site, told(NOON - MINUTE))
     assert not [item for item in scan(site.table) if item["sk"].startswith("CLOCK#")]
