@@ -23,6 +23,7 @@ from click.testing import CliRunner
 from chalicelib.api import auth
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
+from chalicelib.views import definitions
 from ops.cli.main import explain, main
 from ops.stage import ROOT, ensure_secret, load, read_variables
 from tests.support.running import Run
@@ -345,6 +346,7 @@ def test_a_package_of_a_mistyped_stage_changes_nothing(monkeypatch: pytest.Monke
 def test_a_site_with_www_names_the_one_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUBBUB_SITES", "example.org")
     monkeypatch.setenv("HUBBUB_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr(definitions, "find", lambda table, host: definitions.Definition(host))
     code, _, err = run("import-log", "-", "--site", "https://www.example.org")
     assert (code, err.count("\n")) == (2, 1)
     assert "www.example.org is not a site of the stage (HUBBUB_SITES); example.org is one" in err
