@@ -475,11 +475,6 @@ def write_queued(context: Context, body: QueuedViews) -> None:
         raise BadRequest(MALFORMED[malformed[0]])
 
 
-def _read_traits(message: Mapping[str, Any]) -> Traits:
-    """Return the traits of an event of `_to_message`."""
-    return traits.from_text(message["traits"]) if "traits" in message else traits.NONE
-
-
 def write(
     context: Context,
     views: Iterable[View],
