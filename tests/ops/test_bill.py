@@ -49,9 +49,12 @@ def test_every_operation_is_written_down_and_no_other() -> None:
 
 
 def test_the_writes_of_the_table_of_access_patterns_are_those_that_are_measured() -> None:
-    """The two documents were made apart: a view, a path and a message cost what ops/table.md says."""
-    assert WRITTEN["view, returning visitor"]["write"] == 3  # the event, and the visitor of page and site
-    assert (WRITTEN["path"]["write"], WRITTEN["path"]["read"]) == (4, 4)
+    """The two documents were made apart: a view, a path and a message cost what ops/table.md says.
+
+    A view and a path cost 1 WCU more, for the limit of their sender.
+    """
+    assert WRITTEN["view, returning visitor"]["write"] == 1 + 3  # the event, and the visitor of page and site
+    assert (WRITTEN["path"]["write"], WRITTEN["path"]["read"]) == (1 + 4, 4)
     assert (WRITTEN["count of a page"]["read"], WRITTEN["message"]["write"]) == (0.5, 1)
 
 
