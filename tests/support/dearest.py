@@ -44,7 +44,7 @@ SHARDS = (
     4  # of the stream of an on-demand table (DynamoDB, "Initial throughput"), each with one batch at a time
 )
 CONSUMERS = 2  # of the stream: `apply` and `push`
-CHEAP = 10  # USD of a million requests: the table leaves out what costs little more than an empty request
+CHEAP = 12  # USD of a million requests: the table leaves out what costs little more than an empty request
 FILE = 800  # KB of the largest file that is served: the API reference
 
 
@@ -175,15 +175,15 @@ def bound_hour(rows: Rows) -> dict[str, float]:
         work = count * seconds * memory / 1024
         return usd(invocation=count, second=work, log=count * LOG_BYTES / GB)
 
-    rest = [one for _, one in rows if one.ms is not None]
-    sockets = [one for _, one in rows if one.ms is None]
+    rest = [row for _, row in rows if row.ms is not None]
+    sockets = [row for _, row in rows if row.ms is None]
     slowest = retries.REQUEST + WORK
-    responses = (usd(read=one.read, transfer=one.kilobytes * 1024 / GB) for one in rest)
+    responses = (usd(read=row.read, transfer=row.kilobytes * 1024 / GB) for row in rest)
     return {
         f"{requests:,} requests": requests * usd(request=1) + 2 * invoke(requests, slowest),
         "their dearest reads or largest files": requests * max(responses),
         f"{frames:,} frames": frames * usd(frame=1 + REPLIES) + invoke(frames, slowest),
-        "their dearest reads": frames * max(usd(read=one.read) for one in sockets),
+        "their dearest reads": frames * max(usd(read=row.read) for row in sockets),
         f"{posts:,.0f} updates of live topics": usd(frame=posts),
         "connections": usd(minute=sizes["FrameRate"] * (IDLE + 1) * HOUR / 60),
         f"{written:,} write units of the table and its indexes": usd(write=written),
