@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Options(NamedTuple):
-    """What a run serves, where, and beside which other processes. A port of 0 is any free port."""
+    """The ports, the data folder, the engine and the mode of a run. A port of 0 is any free port."""
 
     port: int
     socket_port: int

@@ -1,8 +1,8 @@
 """The views queue of a local run: a table in the data folder, with the calls of SQS that Hubbub makes.
 
-A message that is received is hidden, and comes again unless it is deleted. One that has failed as often as
-the template says is a dead letter: it stays in the table and comes no more. A message is on disk before the
-sender's call returns. A run is the only receiver, so a hidden message comes again when the next run starts.
+A received message is hidden, and delivered again unless it is deleted. After as many failures as the template
+allows it is a dead letter, which stays in the table and is not delivered again. A message is on disk before
+the sender's call returns. A run is the only receiver, so the next run delivers hidden messages at its start.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def apply_all_table_properties() -> None:
 
 
 def date_recovery_from_the_table() -> None:
-    """Let a table be restored to any time since its creation. ministack says: to the present second alone.
+    """Let a table be restored to any time since its creation. ministack allows the present second alone.
 
     A restored table has the present data. AWS keeps every second of 35 days.
     """

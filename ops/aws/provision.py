@@ -142,7 +142,7 @@ def _plan(clients: Clients, stage: str, parameters: Mapping[str, str], template:
 
 
 def _set_differences(clients: Clients, stage: str, approve: Approve) -> int:
-    """Set what the live table lacks after all change sets, and return the number of changes shown: 0 or 1."""
+    """Correct the live table after all change sets. Return the number of changes that were shown, 0 or 1."""
     found = stacks.find_stack(clients.cloudformation, stack_name(stage)) or {}
     values = {
         parameter["ParameterKey"]: parameter["ParameterValue"] for parameter in found.get("Parameters", ())

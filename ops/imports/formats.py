@@ -1,4 +1,4 @@
-"""What an importer must be told about a file, in a module that is quick to import."""
+"""Descriptions of the files to import, in a module that is quick to import."""
 
 from __future__ import annotations
 

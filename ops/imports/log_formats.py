@@ -1,4 +1,4 @@
-"""The formats of access logs, each line of which is told by its beginning.
+"""The formats of access logs. The beginning of a line shows its format.
 
 | format | a line begins with | has |
 |---|---|---|
@@ -211,7 +211,7 @@ def parse_time(text: str) -> datetime:
 
 
 def _parse_caddy_time(value: Any) -> datetime:
-    """Parse a time in a format that Caddy can be told. Raises ValueError, TypeError, OverflowError."""
+    """Parse a time in one of the formats of Caddy. Raises ValueError, TypeError, OverflowError."""
     if isinstance(value, str):
         if TIME.fullmatch(value):
             return parse_time(value)
