@@ -550,6 +550,7 @@ def counted_by_hand() -> list[Seen]:
             continue
         if NO_PAGE.search(target.partition("?")[0]) or FEED.search(target):
             continue
+        target = re.sub(r"[?&]utm_.*", "", target)  # of all parameters of such an address
         found.append((target, start[start.index("[") + 1 : start.index("]")], start.split()[0] + agent))
     return found
 
