@@ -150,8 +150,9 @@ def record_variables(root: Path, stage: str, values: Mapping[str, str]) -> bool:
 
 
 def without_recorded(part: dict[str, Any]) -> dict[str, Any]:
-    """Copy a stage's part without the values of its own account: sites, stream and queue."""
+    """Copy a stage's part without the values of its own: sites, stream, queue and custom domains."""
     own = {*RECORDED, SOCKET}
+    part = {name: value for name, value in part.items() if not name.endswith("_custom_domain")}
     variables = {n: value for n, value in part["environment_variables"].items() if n not in own}
     return {**part, "environment_variables": {**variables, "HUBBUB_SITES": ""}}
 

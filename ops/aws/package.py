@@ -19,7 +19,7 @@ import click
 import yaml
 
 from chalicelib.settings import Settings, read
-from ops.aws import bundle, chalice_config, deploy, event_sources, features
+from ops.aws import bundle, chalice_config, deploy, domains, event_sources, features
 from ops.aws.template import logical_name, read_template
 from ops.stage import read_variables
 
@@ -44,6 +44,7 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
     for name, value in (("Stage", stage), ("TableName", settings.table)):
         whole["Parameters"][name] |= {"Default": value, "AllowedPattern": f"^{value}$"}
     _settle_queue(whole, settings)
+    domains.merge(whole, domains.find(root, stage))
     for function in chalice_config.list_functions(root, stage):
         environment = whole["Resources"][logical_name(function)]["Properties"].setdefault("Environment", {})
         environment.setdefault("Variables", {})["HUBBUB_SIZE"] = {"Ref": "Size"}

@@ -18,7 +18,8 @@ from typing import Any
 
 import click
 
-from ops.aws import chalice_config, event_sources
+from ops.aws import chalice_config, domains, event_sources
+from ops.aws.domains import Domains
 from ops.aws.template import function_name
 from ops.stage import write_atomically
 
@@ -52,17 +53,16 @@ def rebuild_record(client: Client, root: Path, stage: str, *, deletes: bool = Tr
     """
     config = chalice_config.read(root)
     names = config["stages"][chalice_config.PATTERN]["lambda_functions"]
-    domains = [
-        resource for resource in read_record(root, stage) if resource["resource_type"] == "domain_name"
-    ]
     found = [resource for name in names for resource in _find_function(client, stage, name)]
     found += _find_apis(client, stage, config["stages"][stage]["api_gateway_stage"], deletes=deletes)
+    known = [resource for resource in read_record(root, stage) if resource["resource_type"] == "domain_name"]
+    found += list(_find_domains(client("apigatewayv2"), domains.find(root, stage), known))
     path = record_path(root, stage)
     if not found:
         path.unlink(missing_ok=True)
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = {"resources": [*found, *domains], "schema_version": "2.0", "backend": "api"}
+    record = {"resources": found, "schema_version": "2.0", "backend": "api"}
     write_atomically(path, json.dumps(record, indent=2) + "\n")
     return True
 
@@ -142,6 +142,28 @@ def _find_apis(client: Client, stage: str, suffix: str, *, deletes: bool) -> Ite
         url = f"wss://{id}.{host}/{suffix}/"
         resource = {"name": "websocket_api", "resource_type": "websocket_api", "websocket_api_id": id}
         yield resource | {"websocket_api_url": url}
+
+
+def _find_domains(client: Any, names: Domains, known: list[Resource]) -> Iterator[Resource]:
+    """Yield the custom domains of the configuration that exist, and others of the record that was read."""
+    configured = {
+        name: kind for kind, name in zip((domains.REST, domains.SOCKET), names, strict=True) if name
+    }
+    yield from (resource for resource in known if resource.get("domain_name") not in configured)
+    for name, kind in configured.items():
+        with contextlib.suppress(client.exceptions.NotFoundException):
+            [found, *_] = client.get_domain_name(DomainName=name)["DomainNameConfigurations"]
+            mappings = client.get_api_mappings(DomainName=name)["Items"]
+            yield {
+                "name": kind,
+                "resource_type": "domain_name",
+                "domain_name": name,
+                "hosted_zone_id": found["HostedZoneId"],
+                "alias_domain_name": found["ApiGatewayDomainName"],
+                "certificate_arn": found["CertificateArn"],
+                "security_policy": found.get("SecurityPolicy"),
+                "api_mapping": [{"key": f"/{mapping.get('ApiMappingKey') or ''}"} for mapping in mappings],
+            }
 
 
 def _only(name: str, ids: list[str]) -> list[str]:

@@ -62,7 +62,7 @@ def deploy(stage: str, yes: bool, pairs: tuple[str, ...], queue: bool | None) ->
 
 def _deploy(settings: Settings, clients: Clients, pairs: Sequence[str], yes: bool) -> None:
     """Provision, deploy, configure and test a stage."""
-    from ops.aws import bundle, chalice_config, cloudformation, event_sources, firewall, record
+    from ops.aws import bundle, chalice_config, cloudformation, domains, event_sources, firewall, record
     from ops.aws import deploy as deploys
     from ops.aws import provision as work
     from ops.stage import ROOT
@@ -80,9 +80,14 @@ def _deploy(settings: Settings, clients: Clients, pairs: Sequence[str], yes: boo
     record.rebuild_record(settings_client(settings), ROOT, stage)
     deploys.run_chalice(ROOT, "deploy", "--stage", stage)
     urls = deploys.find_urls(ROOT, stage, _endpoint(settings))
-    if chalice_config.record_variables(ROOT, stage, {chalice_config.SOCKET: urls.socket}):
+    names = domains.find(ROOT, stage)
+    if chalice_config.record_variables(
+        ROOT, stage, {chalice_config.SOCKET: names.socket_address or urls.socket}
+    ):
         # The functions need the socket address, which only the first deployment creates.
         deploys.run_chalice(ROOT, "deploy", "--stage", stage)
+    for line in domains.list_records(settings_client(settings)("apigatewayv2"), names):
+        click.echo(f"set this DNS record: {line}")
     if acl := firewall.find_acl(clients.cloudformation, work.stack_name(stage)):
         wafv2 = settings_client(settings)("wafv2")
         if firewall.attach(wafv2, acl, firewall.stage_arn(wafv2, *deploys.find_rest_stage(ROOT, stage))):
@@ -236,7 +241,7 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
 @click.argument("output", type=click.Path(file_okay=False, path_type=Path), default="out")
 def package(stage: str, output: Path) -> None:
     """Write a stage as one stack for `aws cloudformation package`: sam.yaml and deployment.zip."""
-    from ops.aws import chalice_config
+    from ops.aws import chalice_config, domains
     from ops.aws import package as packages
     from ops.aws.account import check_place
     from ops.aws.environment import check_environment
@@ -245,6 +250,7 @@ def package(stage: str, output: Path) -> None:
     region, partition = packages.find_region()
     check_place(stage, read_variables(stage, ROOT), region)  # an unknown stage is refused too
     check_environment(ROOT, stage)
+    domains.check(ROOT, stage, region)
     chalice_config.ensure_stage(ROOT, stage)
     chalice_config.localize_policies(ROOT, chalice_config.read_settings(ROOT, stage), partition)
     packages.package(ROOT, stage, output)
@@ -301,7 +307,7 @@ def _prepared(
     the name, the credentials and the region are checked.
     """
     from chalicelib.settings import Settings
-    from ops.aws import chalice_config
+    from ops.aws import chalice_config, domains
     from ops.aws.account import check_account
     from ops.aws.environment import check_environment
     from ops.aws.provision import Clients
@@ -316,6 +322,7 @@ def _prepared(
     check_account(session, stage, {} if is_new else read_variables(stage, ROOT))
     if makes:
         check_environment(ROOT, stage)
+        domains.check(ROOT, stage, session("sts").meta.region_name)
     if is_new and not yes:
         click.confirm(f"There is no stage {stage}. Create it as a copy of dev?", abort=True)
     if makes and chalice_config.ensure_stage(ROOT, stage):

@@ -77,7 +77,8 @@ def is_locked(script: str) -> bool:
 def test_the_role_of_the_document_trusts_exactly_the_job_that_deploys() -> None:
     """A job with an environment has that in `sub`, not its tag. Source: GitHub, OpenID Connect reference."""
     text = (ROOT / "docs" / "deployment.md").read_text()
-    [policy] = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    [policy] = [block for block in blocks if "Statement" in block]
     [statement] = policy["Statement"]
     prefix = "token.actions.githubusercontent.com"
     assert statement["Principal"]["Federated"].endswith(f":oidc-provider/{prefix}")
