@@ -7,9 +7,9 @@
   // A module, a script loader or a tag manager may leave no current script. Then the file is known by its name,
   // by `data-api`, or by the address that runs.
   const here = /https?:\/\/[^\s()]+?(?=:\d+:\d+)/.exec(new Error().stack)?.[0], current = read("currentScript");
-  const scripts = [...find("querySelectorAll", "script[src]")].filter((one) => one instanceof HTMLScriptElement);
-  const named = scripts.filter((one) => one.dataset.api || /\/beacon\.js$/.test(one.src.split(/[?#]/)[0]));
-  const matches = (one) => one === current || one.src === here;
+  const scripts = [...find("querySelectorAll", "script[src]")].filter((script) => script instanceof HTMLScriptElement);
+  const named = scripts.filter((script) => script.dataset.api || /\/beacon\.js$/.test(script.src.split(/[?#]/)[0]));
+  const matches = (script) => script === current || script.src === here;
   const script = named.find(matches) || named[0] || scripts.find(matches);
   const options = script?.dataset ?? {}, base = script?.src || here;
   // <a id=hubbub> is no property of the window itself.
@@ -56,7 +56,7 @@
   // -- events --
 
   const shown = () => find("querySelectorAll", "[data-hubbub-views]");
-  const show = (answer) => answer.ok && answer.json().then(({ views }) => shown().forEach((one) => { one.textContent = views.toLocaleString(); }));
+  const show = (answer) => answer.ok && answer.json().then(({ views }) => shown().forEach((element) => { element.textContent = views.toLocaleString(); }));
   const send = (more) => {
     const now = new Date().toISOString(), asks = !more.goal && shown().length > 0;
     const body = JSON.stringify({

@@ -43,7 +43,7 @@ export function summary({ series, before, pages, referrers }, { page }) {
   if (series && before?.series?.views) said.push(text.changed(series.views, before.series.views));
   else if (series) said.push(series.visitors === null ? text.totalViews(series.views) : text.total(series.views, series.visitors));
   if (!page) {
-    const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((one, other) => (other.by ?? 0) - (one.by ?? 0))[0] : null;
+    const grown = before?.pages?.items.length ? growth(pages, before.pages).sort((first, other) => (other.by ?? 0) - (first.by ?? 0))[0] : null;
     if (grown?.by > 0) said.push(text.grewMost(pathOf(grown.url), grown.by));
     else if (pages.items.length) said.push(text.mostViewed(pathOf(pages.items[0].url), pages.items[0].views));
     const source = referrers?.find(({ referrer }) => referrer !== "direct");

@@ -19,7 +19,7 @@ let sought = "", order = "most", isLong = false;
 export function pagesCard({ pages, before, period }, view, show, draw) {
   const isGrowth = order === "grown" && before?.pages;
   const all = (before?.pages ? growth(pages, before.pages) : pages.items.map((page) => ({ ...page, by: null })))
-    .sort((one, other) => (isGrowth ? (other.by ?? 0) - (one.by ?? 0) : 0) || other.views - one.views);
+    .sort((first, other) => (isGrowth ? (other.by ?? 0) - (first.by ?? 0) : 0) || other.views - first.views);
   const found = all.filter(({ url }) => `${url} ${readable(url)}`.toLowerCase().includes(sought.toLowerCase()));
   const rows = isLong ? found : found.slice(0, SHOWN);
   const most = Math.max(1, ...all.map(({ views }) => views));

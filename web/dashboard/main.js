@@ -173,9 +173,9 @@ function choices() {
   };
   return html`<div class="choices">
     <fieldset class="switch"><legend class="hidden">${text.period}</legend>
-      ${PERIODS.map((one) => html`<label><input type="radio" name="period" value=${one} .checked=${current(one === period)}
-        @change=${() => show({ period: one, ...(one === "range" && data ? { from: data.period.from, to: data.period.to } : {}) })}><span>${
-        text.periods[one]}</span></label>`)}
+      ${PERIODS.map((choice) => html`<label><input type="radio" name="period" value=${choice} .checked=${current(choice === period)}
+        @change=${() => show({ period: choice, ...(choice === "range" && data ? { from: data.period.from, to: data.period.to } : {}) })}><span>${
+        text.periods[choice]}</span></label>`)}
     </fieldset>
     ${period === "range" ? html`<form class="row range" @change=${change} @submit=${(event) => event.preventDefault()}>
       <label>${text.from} <input type="date" name="from" .value=${current(view.from)} required></label>

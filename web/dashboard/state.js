@@ -65,7 +65,7 @@ const seenSites = () => JSON.parse(stored(KNOWN) ?? "[]");
 export function rememberSite(site) {
   try {
     localStorage.setItem(KEY, site);
-    localStorage.setItem(KNOWN, JSON.stringify([site, ...seenSites().filter((one) => one !== site)].slice(0, 20)));
+    localStorage.setItem(KNOWN, JSON.stringify([site, ...seenSites().filter((seen) => seen !== site)].slice(0, 20)));
   } catch { /* the browser forbids storage */ }
 }
 

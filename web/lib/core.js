@@ -175,7 +175,7 @@ export class Hubbub {
     const listen = async () => {
       const address = await this.#findSocket(), { Listener } = await import("./socket.js");
       if (isStopped) return;
-      listener = this.#listeners.find((one) => one.topics.size < TOPICS && !one.topics.has(topic));
+      listener = this.#listeners.find((known) => known.topics.size < TOPICS && !known.topics.has(topic));
       if (!listener) this.#listeners.push((listener = new Listener(address, this.#options)));
       listener.add(topic, {
         onValue,
@@ -191,7 +191,7 @@ export class Hubbub {
     return () => {
       isStopped = true;
       clearInterval(timer);
-      if (listener?.remove(topic)) this.#listeners = this.#listeners.filter((one) => one !== listener);
+      if (listener?.remove(topic)) this.#listeners = this.#listeners.filter((kept) => kept !== listener);
       listener = null;
     };
   }

@@ -42,6 +42,6 @@ function edges(merged, width, measure, format) {
   const every = [1, 2, 5, 10, 20, 50].find((step) => step * (width / merged.length) >= widest) ?? merged.length;
   const size = merged.length > 1 ? merged[1].from - merged[0].from : 1;
   const isRound = ({ from }) => Math.round(from / size) % every === 0;
-  const ticks = merged.flatMap((one, i) => (isRound(one) ? [{ at: i - 0.5, text: format(one.from) }] : []));
+  const ticks = merged.flatMap((range, i) => (isRound(range) ? [{ at: i - 0.5, text: format(range.from) }] : []));
   return ticks.length ? ticks : [{ at: -0.5, text: format(merged[0].from) }];
 }

@@ -115,15 +115,15 @@ export class Listener {
     this.#connection.addEventListener("open", () => this.topics.forEach((_, topic) => this.#subscribe(topic)));
     this.#connection.addEventListener("offline", () => this.topics.forEach(({ onState }) => onState(false)));
     this.#connection.receive = ({ type, topic, value }) => {
-      const one = this.topics.get(topic);
-      if (type === "update" && one) one.isUpdated = true;
+      const subscriber = this.topics.get(topic);
+      if (type === "update" && subscriber) subscriber.isUpdated = true;
       // An update may overtake the first value, and is newer then.
-      if (one && (type === "update" || (type === "subscribed" && !one.isUpdated))) one.onValue(value);
+      if (subscriber && (type === "update" || (type === "subscribed" && !subscriber.isUpdated))) subscriber.onValue(value);
     };
   }
 
-  add(topic, one) {
-    this.topics.set(topic, one);
+  add(topic, subscriber) {
+    this.topics.set(topic, subscriber);
     if (this.#connection.isOpen) this.#subscribe(topic);
   }
 
@@ -136,16 +136,16 @@ export class Listener {
   }
 
   async #subscribe(topic) {
-    const one = this.topics.get(topic);
-    one.isUpdated = false;
+    const subscriber = this.topics.get(topic);
+    subscriber.isUpdated = false;
     try {
       await this.#connection.send({ action: "subscribe", topic });
-      one.onState(true);
+      subscriber.onState(true);
     } catch (error) {
-      if (error.code === "Offline" || this.topics.get(topic) !== one) return;
-      if (error.code !== "slow_down") return one.onError(error);
+      if (error.code === "Offline" || this.topics.get(topic) !== subscriber) return;
+      if (error.code !== "slow_down") return subscriber.onError(error);
       await pause(5000);
-      if (this.topics.get(topic) === one && this.#connection.isOpen) this.#subscribe(topic);
+      if (this.topics.get(topic) === subscriber && this.#connection.isOpen) this.#subscribe(topic);
     }
   }
 }

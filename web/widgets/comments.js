@@ -28,7 +28,7 @@ class Comments extends Widget {
   #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() });
   #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#loadPage() });
   #announcement = make("p", { className: "hidden", role: "status" });
-  #sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#loadPage());
+  #sight = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && this.#loadPage());
 
   constructor() {
     super(STYLE);
