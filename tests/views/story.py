@@ -39,9 +39,13 @@ COSTS = {
     ("stream", "26 views of another site"): (0, 23, 7),
     ("POST /views", "another with sources"): (202, 4, 0),
     ("stream", "a view with sources, visitor known"): (0, 5, 0),
+    ("POST /views", "of a browser, direct"): (202, 4, 0),
+    ("stream", "a view with every trait, visitor known"): (0, 3, 0),
+    ("POST /views", "of a browser, from a host of a source"): (202, 4, 0),
+    ("stream", "a view with a new source and its host, visitor known"): (0, 7, 0),
     ("GET /views/site", "by hour"): (200, 0, 0.5),
     ("GET /views/top", "of a day"): (200, 0, 1),
-    ("GET /views/referrers", "of a day"): (200, 0, 1.5),
+    ("GET /views/referrers", "of a day"): (200, 0, 2),
     ("GET /views/referrers", "the hosts of a source"): (200, 0, 1),
     ("GET /views/visitors", "by country"): (200, 0, 0.5),
     ("GET /views/campaigns", "of 30 days"): (200, 0, 1.5),
@@ -108,6 +112,28 @@ def _views_of_browsers(site: Deployed) -> Iterator[Invocation]:
     yield Invocation("queue", "a view with a wrong clock", site.app.write_views, {"Records": [message]})
 
 
+def _views_with_traits(site: Deployed, event: dict[str, Any], hour: datetime) -> Iterator[Invocation]:
+    """Post and count views of a browser with every trait, by a visitor who is known."""
+    browser = {
+        "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+        "accept-language": "de",
+        "cloudfront-viewer-country": "DE",
+    }
+    del event["campaign"]
+    for number, (referrer, name, counted) in enumerate(
+        (
+            ("", "direct", "every trait"),
+            ("https://www.google.de/", "from a host of a source", "a new source and its host"),
+        )
+    ):
+        body = event | {"referrer": referrer, "time": (hour + timedelta(seconds=number)).isoformat()}
+        post = site.rest("POST /views", f"of a browser, {name}", body=body)
+        post.event["headers"] |= browser
+        yield post
+        yield site.delivery(f"a view with {counted}, visitor known")
+        site.drain()
+
+
 def _views_with_sources(site: Deployed) -> Iterator[Invocation]:
     """Post and count views with a referrer and a campaign, and read the sums of their site."""
     hour, host = recent_hour(1), "shop.example.org"
@@ -119,6 +145,8 @@ def _views_with_sources(site: Deployed) -> Iterator[Invocation]:
     site.drain()
     yield site.rest("POST /views", "another with sources", body=events(100, 1)[0])
     yield site.delivery("a view with sources, visitor known")
+    site.drain()
+    yield from _views_with_traits(site, events(100, 1)[0], hour)
     day = hour.date().isoformat()
     period = {"site": host, "from": day, "to": day}
     yield site.rest("GET /views/site", "by hour", query=period | {"interval": "hour"})

@@ -219,6 +219,8 @@ def test_the_beacon_follows_the_history_of_a_page(
         steps = ("history.pushState({}, '', '/next')", "history.pushState({ open: 1 }, '', '/next')")
         urls = post_urls(beacon, page, *steps, "history.go(-2)", "history.replaceState({}, '', location)")
         assert urls == [shop.origin + path for path in seen]
+        # Only the first view may be direct: the page itself led to the others.
+        assert [post.get("referrer") for post in beacon.posts()] == [None] + [shop.origin] * (len(urls) - 1)
 
 
 def test_hash_routes_are_pages_on_request(browser: Browser, product: Run, shop: OtherSite) -> None:
