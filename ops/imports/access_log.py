@@ -12,9 +12,9 @@ Most logs have a resolution of one second, so several requests of one client for
 one view. The app identifies clients differently, so a view that is both in the log and counted by the app
 counts twice. Import only the time before the app counted.
 
-**Clients.** A client is an address with a User-Agent on one day of one site. It is stored as a hash whose
-key is derived from the stage's secret. An address cannot be recovered from the table, a backup or an export
-alone, and two days of a client cannot be linked.
+**Clients.** A client is an address (of IPv6 its /64) with a User-Agent on one day of one site. It is stored
+as a hash whose key is derived from the stage's secret. An address cannot be recovered from the table, a backup
+or an export alone, and two days of a client cannot be linked.
 
 | item | pk | sk | holds |
 |---|---|---|---|
@@ -42,7 +42,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from chalicelib import times, urls
 from chalicelib.aggregates import sums
-from chalicelib.api import auth
+from chalicelib.api import auth, rates
 from chalicelib.dynamo.items import Key, Range, chunks
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -146,7 +146,7 @@ def read(lines: Iterable[bytes], log: Log, key: bytes) -> Iterator[View | Skip]:
         if isinstance(found, Request):
             host = urls.host(found.url)
             day, _ = log.find(host).place(found.time)
-            identity = f"{host} {day} {found.address} {found.agent}"
+            identity = f"{host} {day} {_network(found.address)} {found.agent}"
             client = hmac.digest(key, identity.encode(), "sha256").hex()[:24]
             yield View(
                 found.url, found.time, client, found.source, traits=traits.read_user_agent(found.agent)
@@ -155,6 +155,14 @@ def read(lines: Iterable[bytes], log: Log, key: bytes) -> Iterator[View | Skip]:
             if found is Skip.MALFORMED and not log.malformed:
                 log.malformed = (number, text)
             yield found
+
+
+def _network(address: str) -> str:
+    """Return the network that one client has, as for a posted view. The name of a client is its own."""
+    try:
+        return rates.network(address)
+    except ValueError:
+        return address
 
 
 # -- parse ---------------------------------------------------------------------------------------------

@@ -257,6 +257,7 @@ def test_a_client_is_an_address_with_an_agent_on_one_day_under_a_key() -> None:
     assert len(visitor) == 24
     assert visitor == client(line("GET /b HTTP/1.1", time="17/May/2015:23:59:59 +0000"))
     assert visitor != client(line(time="18/May/2015:00:00:00 +0000"))  # two days cannot be linked
+    assert client(line(address="2001:db8::1")) == client(line(address="2001:db8::2"))  # of one network
     assert (
         len({visitor, client(line(address="::1")), client(line(agent="Firefox")), client(line(), b"l")}) == 4
     )
