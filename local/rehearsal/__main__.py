@@ -21,15 +21,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
 import click
+from botocore.config import Config
 
+from chalicelib.settings import Settings
 from local.engines import EngineUnavailable
 from local.engines.engine import REGION, ROOT, Engine
-from local.rehearsal import interrupts, walk
+from local.rehearsal import alarms, interrupts, walk
 from local.rehearsal.account import start
 from ops.waiting import wait_until
 
@@ -41,6 +44,13 @@ NEEDED = (
     *("requirements.txt", "requirements.lock"),
 )
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+PROBE_PATIENCE = 150.0  # seconds: a probe waits a minute for its count
+SCHEDULED = json.dumps(
+    dict.fromkeys(("id", "source", "account", "time", "region"), "")
+    | {"version": "0", "detail-type": "Scheduled Event", "resources": [], "detail": {}}
+)
 
 
 class RehearsalFailed(Exception):
@@ -95,6 +105,12 @@ class Rehearsal:
     def client(self, service: str) -> Any:
         """Return the engine's client for a service."""
         return self.engine.client(service)
+
+    def patient_client(self, service: str) -> Any:
+        """Return a client for calls that take up to some minutes, each of which is sent once."""
+        config = Config(read_timeout=PROBE_PATIENCE, retries={"mode": "standard", "total_max_attempts": 1})
+        make: Any = boto3.client
+        return make(service, config=config, **Settings(endpoint=self.engine.endpoint).client_options())
 
 
 def report(line: str) -> None:
@@ -314,12 +330,42 @@ def rehearse_restore(rehearsal: Rehearsal) -> None:
     check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
-def stop_counting(rehearsal: Rehearsal) -> None:
-    """Disable the mapping of `apply`."""
+def stop_counting(rehearsal: Rehearsal, *, is_enabled: bool = False) -> None:
+    """Disable the mapping of `apply`, or enable it again."""
     functions = rehearsal.client("lambda")
     found = functions.list_event_source_mappings(FunctionName=f"hubbub-{STAGE}-apply")
     [mapping] = found["EventSourceMappings"]
-    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=is_enabled)
+
+
+def rehearse_alarm(rehearsal: Rehearsal) -> None:
+    """Disable the mapping. The alarm stream-lag then fires, and ends when the mapping is enabled again."""
+    rehearsal.ops("deploy", "--stage", STAGE, "--yes", shows=False)
+    cloudwatch = rehearsal.client("cloudwatch")
+    [alarm] = cloudwatch.describe_alarms(AlarmNames=[f"hubbub-{STAGE}-stream-lag"])["MetricAlarms"]
+
+    functions = rehearsal.patient_client("lambda")
+    began = datetime.now(UTC) - timedelta(minutes=5)
+
+    def run_probe() -> float:
+        """Run the probe as its schedule does, and return what it adds to the metric of the alarm."""
+        before = alarms.read_sum(cloudwatch, alarm, began)
+        functions.invoke(FunctionName=f"hubbub-{STAGE}-probe", Payload=SCHEDULED)
+        return alarms.read_sum(cloudwatch, alarm, began) - before
+
+    good = run_probe()
+    check(alarms.evaluate(alarm, [good] * 3) == "OK", "the probe is counted: no alarm")
+    stop_counting(rehearsal)
+    report("  the mapping of apply is disabled")
+    bad = run_probe()
+    check(alarms.evaluate(alarm, [good, good, bad]) == "OK", "one late probe is no alarm")
+    check(alarms.evaluate(alarm, [good, bad, bad]) == "ALARM", "two late probes are the alarm stream-lag")
+    check(alarms.evaluate(alarm, [good, None, None]) == "ALARM", "and so are two probes that did not run")
+    stop_counting(rehearsal, is_enabled=True)
+    wait_until(lambda: run_probe() == good, "the probe is counted again", PROBE_PATIENCE)
+    check(True, "after the mapping is enabled, the probe is counted again")
+    rehearsal.ops("destroy", "--stage", STAGE, "--yes", "--delete-data", shows=False)
+    check(not any(inventory(rehearsal).values()), "nothing is left")
 
 
 def rehearse_interrupts(rehearsal: Rehearsal, is_every_call: bool) -> None:
@@ -345,7 +391,8 @@ def rehearse_interrupts(rehearsal: Rehearsal, is_every_call: bool) -> None:
     help="Only interrupt Chalice, after each kind of call (2 minutes) or after each call (20 minutes).",
 )
 @click.option("--restores", is_flag=True, help="Only restore the table of a stage.")
-def main(loses_stream: bool, after: str | None, restores: bool) -> None:
+@click.option("--alarms", "fires", is_flag=True, help="Only stop counting, and check that the alarm fires.")
+def main(loses_stream: bool, after: str | None, restores: bool, fires: bool) -> None:
     """Rehearse a deployment on an engine on this machine."""
     started = time.monotonic()
     try:
@@ -354,6 +401,8 @@ def main(loses_stream: bool, after: str | None, restores: bool) -> None:
                 rehearse_interrupts(rehearsal, after == "calls")
             elif restores:
                 rehearse_restore(rehearsal)
+            elif fires:
+                rehearse_alarm(rehearsal)
             else:
                 rehearse(rehearsal, loses_stream)
     except (RehearsalFailed, EngineUnavailable, AssertionError, OSError, ValueError) as error:

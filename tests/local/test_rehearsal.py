@@ -95,6 +95,14 @@ def test_a_mapping_on_a_deleted_stream_is_repaired_by_the_next_deployment() -> N
 
 
 @pytest.mark.long
+def test_the_alarm_of_the_lag_fires_while_the_mapping_is_disabled() -> None:
+    """The probe runs as a function, and the alarm is evaluated from its definition and its metric."""
+    steps = [line.strip() for line in rehearse("--alarms")]
+    assert "✓ two late probes are the alarm stream-lag" in steps
+    assert "✓ after the mapping is enabled, the probe is counted again" in steps
+
+
+@pytest.mark.long
 def test_a_command_that_is_interrupted_is_completed_by_the_next_one_from_any_directory() -> None:
     """Chalice writes its record at the end: chalice/deploy/deployer.py, `Deployer._deploy`."""
     lines = [line for line in rehearse("--interrupts", "operations") if " continues after " in line]

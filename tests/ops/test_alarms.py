@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 import app
 from chalicelib.telemetry.metrics import SMALL
 from local.engines.engine import Engine
+from local.rehearsal import alarms
 from ops.aws import chalice_config
 from ops.aws.template import read_template
 from tests.support.running import until
@@ -87,6 +89,13 @@ def test_a_probe_that_does_not_run_is_an_alarm() -> None:
     assert text(lag["Dimensions"][0]["Value"]) == "hubbub-${Stage}-probe"
     others = {name for name, resource in ALARMS.items() if resource["TreatMissingData"] != "notBreaching"}
     assert others == {"stream-lag"}
+
+
+def test_an_alarm_is_evaluated_as_cloudwatch_does() -> None:
+    assert doctest.testmod(alarms).failed == 0
+    fine = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 0, "EvaluationPeriods": 1}
+    states = [alarms.evaluate(fine, [value]) for value in (None, 0, 1)]
+    assert states == ["OK", "OK", "ALARM"], "missing data is no alarm unless it breaches"
 
 
 def test_the_apis_of_two_stages_have_metrics_of_their_own() -> None:
