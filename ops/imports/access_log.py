@@ -12,9 +12,9 @@ Most logs have a resolution of one second, so several requests of one client for
 one view. The app identifies clients differently, so a view that is both in the log and counted by the app
 counts twice. Import only the time before the app counted.
 
-**Clients.** A client is an address (of IPv6 its /64) with a User-Agent on one day of one site. It is stored
-as a hash whose key is derived from the stage's secret. An address cannot be recovered from the table, a backup
-or an export alone, and two days of a client cannot be linked.
+**Clients.** A client is an address (of IPv6 its /64) with a User-Agent on one day of one site. It is
+stored as a hash whose key is derived from the stage's secret. An address cannot be recovered from the
+table, a backup or an export alone, and two days of a client cannot be linked.
 
 | item | pk | sk | holds |
 |---|---|---|---|
