@@ -149,7 +149,8 @@ class Game:
             self.scores[step.player] = after.get(
                 self.operator, best(value, value if before is None else before)
             )
-            self.check_standing(standing, len(pending))
+            self.bound(len(pending))
+            self.check_standing(standing)
         for record in self.site.stream.read():
             self.shards[zlib.crc32(record["dynamodb"]["Keys"]["pk"]["S"].encode()) % SHARDS].append(record)
 
@@ -167,12 +168,16 @@ class Game:
 
     def check(self) -> None:
         """Check each answer: what is pending moves a rank by one place for each player, and no further."""
+        self.bound(len(self.pending()))
         for player in self.scores:
             for query in ("", "?consistent=true"):
-                self.check_standing(self._call("GET", f"/players/{player}{query}"), len(self.pending()))
+                self.check_standing(self._call("GET", f"/players/{player}{query}"))
 
-    def check_standing(self, found: Any, slack: int) -> None:
+    def bound(self, slack: int) -> None:
+        """Set how many places the next answers may be wrong by, and the scores to compare them with."""
         self.slack, self.ordered = slack, sorted(self.sign * score for score in self.scores.values())
+
+    def check_standing(self, found: Any) -> None:
         assert 1 <= found["rank"] <= found["of"]
         assert 0 < found["percentile"] <= 100
         assert (found["toNext"] or 1) > 0
