@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, described
+from chalicelib.api.schemas import INVISIBLE, Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.ranking.tree import MOST
 
 MAX_STANDINGS = 100  # players of one request
+PLAYERS_PATTERN = rf"^[^#{INVISIBLE}]+$(?!\n)"
 NUMBER_PATTERN = r"^-?[0-9]{1,16}(\.[0-9]{1,9})?$"
 
 BoardName = Annotated[Identifier, Meta(description="The leaderboard's name")]
@@ -372,7 +373,7 @@ class StandingsQuery(Schema):
         str,
         Meta(
             description=f"Up to {MAX_STANDINGS} players, separated by commas",
-            min_length=1,
+            pattern=described(PLAYERS_PATTERN, "must be names of players, separated by commas"),
             examples=["player-1,player-2"],
         ),
     ]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from chalicelib.api.schemas import Cursor, Instant, Next, Schema, described
+from chalicelib.api.schemas import INVISIBLE, Cursor, Instant, Next, Schema, described
 
 Url = Annotated[
     str,
@@ -76,7 +76,7 @@ Source = Annotated[
     str,
     Meta(
         description="The name of the source that led here (`utm_source`, `ref`, `source` or `utm_medium`). "
-        "It counts where there is no referrer",
+        "It counts where there is no referrer. A malformed one is ignored",
         examples=["newsletter"],
     ),
 ]
@@ -91,22 +91,26 @@ Campaign = Annotated[
 BrowserZone = Annotated[
     str,
     Meta(
-        description="The time zone of the browser. Its country counts where the request has none",
+        description="The time zone of the browser. Its country counts where the request has none. "
+        "Any other text is ignored",
         examples=["Europe/Berlin"],
     ),
 ]
 Automated = Annotated[
     bool,
     Meta(
-        description="Whether a program controls the browser (`navigator.webdriver`): no view",
+        description="Whether a program controls the browser (`navigator.webdriver`): no view. "
+        "Anything but true is ignored",
         examples=[False],
     ),
 ]
+GOAL_PATTERN = rf"^[^{INVISIBLE}](?: |[^{INVISIBLE}]){{0,63}}$(?!\n)"
 Goal = Annotated[
     str,
     Meta(
         description="The name of a goal that was reached, of 1 to 64 visible characters. Such an event is no "
         "view",
+        pattern=described(GOAL_PATTERN, "must be 1 to 64 visible characters"),
         examples=["signup"],
     ),
 ]

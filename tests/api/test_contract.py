@@ -26,6 +26,7 @@ from chalicelib.views.events import MAX_ANONYMOUS_EVENTS
 from tests.support.running import Run
 
 DESCRIPTION = describe(app.router, app.VERSION)
+TOLERATED = {"referrer", "campaign", "source", "automated", "timezone"}  # ignored where it is malformed
 
 # What a format means here, which JSON Schema cannot say: an address is that of a web page, a time frame is
 # short and lies in the past.
@@ -178,12 +179,12 @@ def storable(body: Any) -> bool:
 def what_is_wrong_is_refused(context: CheckContext, response: Response, case: Case[Any]) -> bool | None:
     """Check for an error response, or for a reason in `rejected` of a batch of events.
 
-    A view with a malformed referrer or campaign is a view nevertheless.
+    A view with a malformed referrer, campaign, source, `automated` or zone is a view nevertheless.
     """
     if response.status_code == 202:
         body: Any = case.body
         events = body.get("events", [body]) if isinstance(body, dict) else []
-        has_source = any({"referrer", "campaign"} & set(event) for event in events if isinstance(event, dict))
+        has_source = any(TOLERATED & set(event) for event in events if isinstance(event, dict))
         if response.json()["rejected"] or has_source:
             return None
     return negative_data_rejection(context, response, case)
