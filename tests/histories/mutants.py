@@ -99,19 +99,14 @@ def _has_key(action: Body, pk: str, sk: str) -> bool:
     return bool(found[0].startswith(pk) and found[1].startswith(sk))
 
 
-def unconditional(name: str, pk: str, sk: str, verb: str, attribute: str = "") -> Mutant:
-    """Return a mutant that makes the condition of matching writes, to an attribute, always true."""
+def unconditional(name: str, pk: str, sk: str, verb: str) -> Mutant:
+    """Return a mutant that makes the condition of matching writes always true."""
 
     def change(operation: str, body: Body) -> bool:
         writes = [
             write for found, write in _writes(operation, body) if found == verb and _has_key(write, pk, sk)
         ]
-        conditional = [
-            write
-            for write in writes
-            if "ConditionExpression" in write
-            and (not attribute or attribute in write.get("ExpressionAttributeNames", {}).values())
-        ]
+        conditional = [write for write in writes if "ConditionExpression" in write]
         for action in conditional:
             action["ConditionExpression"] = f"({action['ConditionExpression']}) OR {ALWAYS}"
         return bool(conditional)
@@ -278,7 +273,6 @@ FAULTS = {
         Mutant("an activity is not completed", scores, "_complete_activities", lambda f, *a: None),
         Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
         Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
-        unconditional("a mark rests on an earlier read", "TREE#", "NODE", "Update", "full"),
         Mutant("a stranger may change scores", app, "post_score delete_player", _as_admin),
     ),
     "paths": (
