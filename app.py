@@ -174,9 +174,36 @@ def post_views(
     does without a preflight request. With `Prefer: return=representation` the response to a single event is
     200 with the views and visitors of its page, this one included.
     """
+    return accept_views(body, headers, caller)
+
+
+def accept_views(
+    body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
+) -> Response[view_schemas.Accepted | view_schemas.Counted]:
+    """Count the views of a body, and return the response to it."""
     reply = events.accept(new_context(), body, caller, headers, counts=prefers_representation(headers))
     is_counted = isinstance(reply, view_schemas.Counted)
     return Response(reply, 200, REPRESENTATION) if is_counted else Response(reply)
+
+
+if stage.beacon and router.has("views"):  # for visitors whose browser blocks the usual names
+
+    @router.route(f"GET {stage.beacon}", media=TEXT)
+    def get_beacon() -> Response[str]:
+        """Return the beacon, which posts to the path that it comes from."""
+        return static.serve_file(stage, "beacon.js")
+
+    @router.route(
+        f"POST {stage.beacon}",
+        status=(202, 200),
+        errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot, SlowDown),
+        body=Body(MAX_BODY, 128 * KB, types=(JSON, "text/plain")),
+    )
+    def post_beacon(
+        body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
+    ) -> Response[view_schemas.Accepted | view_schemas.Counted]:
+        """Count the views of the beacon at its own path."""
+        return accept_views(body, headers, caller)
 
 
 @router.route("GET /views")

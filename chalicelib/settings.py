@@ -12,6 +12,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
+BEACON = re.compile(r"(/[A-Za-z0-9_-]{1,40}){1,3}(\.js)?")
 MAX_LEADERS = 100  # products that one call reads
 MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
 QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue and its dead letters
@@ -41,6 +42,7 @@ class Settings(NamedTuple):
     views_rate: int = 100
     cache_seconds: int = 5
     page_days: int = 400
+    beacon: str = ""
     origins: tuple[str, ...] = ("*",)
     jwks_url: str = ""
     issuer: str = "hubbub"
@@ -155,6 +157,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         queue=_switch(environ, "HUBBUB_QUEUE", "off"),
         features=_features(environ),
         capacity=_switch(environ, "HUBBUB_CAPACITY", "off"),
+        beacon=_beacon(environ),
     )
 
 
@@ -220,6 +223,16 @@ def _endpoint(environ: Mapping[str, str]) -> str:
     if text and (not port or int(port[1] or 80) > 65_535):
         raise ValueError(f"HUBBUB_ENDPOINT is {text[:80]!r}: it must be like http://127.0.0.1:8002")
     return text
+
+
+def _beacon(environ: Mapping[str, str]) -> str:
+    """Return the beacon's second path, or an empty text."""
+    path = environ.get("HUBBUB_BEACON", "").strip()
+    if path and not BEACON.fullmatch(path):
+        raise ValueError(
+            f"HUBBUB_BEACON is {path[:80]!r}: it must be a path of up to three names, such as /js/hello.js"
+        )
+    return path
 
 
 def _features(environ: Mapping[str, str]) -> frozenset[str]:

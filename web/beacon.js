@@ -15,7 +15,9 @@
   // <a id=hubbub> is no property of the window itself.
   const before = Object.hasOwn(window, "hubbub") ? window.hubbub : {};
   if (!base || before?.counts === base) return;
-  const target = options.api ? options.api.replace(/\/*$/, "/views") : new URL("../views", base);
+  // Under a path of the operator's choice it posts to where it comes from.
+  const file = base.split(/[?#]/)[0], isOwn = !options.api && !/\/beacon\.js$/.test(file);
+  const target = isOwn ? file : options.api ? options.api.replace(/\/*$/, "/views") : new URL("../views", base);
   // Tracking parameters of campaigns and advertisers, never sent.
   const tracking = /^((utm|mtm|hsa)_.*|pk_(campaign|kwd)|_hsenc|_hsmi|_ga|_gl|[dg]clid|gclsrc|[gw]braid|(fb|tw|tt|y)clid|msclkid|igshid|li_fat_id|mc_[ce]id|mkt_tok|srsltid|irclickid|rdt_cid|sccid|epik)$/i;
 
@@ -74,7 +76,7 @@
   const goal = (name) => { if (counts && name) send({ goal: String(name).slice(0, 64) }); };
   window.hubbub = Object.assign(before ?? {}, { goal, counts: base });
   if (!counts) {
-    if (shown().length) fetch(`${target}?url=${encodeURIComponent(address())}`, { credentials: "omit" }).then(show, () => {});
+    if (shown().length && !isOwn) fetch(`${target}?url=${encodeURIComponent(address())}`, { credentials: "omit" }).then(show, () => {});
     return;
   }
 

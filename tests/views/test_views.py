@@ -597,3 +597,12 @@ def test_a_time_range_past_the_calendar_is_400(site: Site) -> None:
         view_queries.list_events(
             new_context(site.table, now, settings.current()), EventsQuery(url=PAGE, to="0001-01-01")
         )
+
+
+@pytest.mark.parametrize(
+    "path", ["hello.js", "/", "/a b.js", "/js/../x.js", "/a/b/c/d.js", "https://a.example/x.js"]
+)
+def test_the_beacons_second_path_is_a_short_one(path: str) -> None:
+    assert settings.read({"HUBBUB_BEACON": "/js/hello.js"}).beacon == "/js/hello.js"
+    with pytest.raises(ValueError, match="HUBBUB_BEACON"):
+        settings.read({"HUBBUB_BEACON": path})

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -254,6 +255,26 @@ def test_the_beacon_finds_its_script_however_it_is_loaded(
         page.wait_for_function("window.hubbub")
         page.clock.run_for(3_100)
         assert [event["url"] for event in beacon.posts()] == [beacon.url]
+
+
+def test_the_beacon_has_a_path_of_the_operators_choice(
+    browser: Browser, shop: OtherSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(running.ENVIRONMENT, "HUBBUB_BEACON", "/js/hello.js")
+    with Run(tmp_path / "run", "--no-reload") as run:
+        own = run.page.rstrip("/")
+        monkeypatch.setattr(shop, "policy", f"default-src 'none'; script-src {own}; connect-src {own}")
+        script = f'<script async data-local src="{own}/js/hello.js"></script>'
+        url = shop.publish("/blocked", f'<!doctype html><html lang="en"><title>Shop</title>{script}')
+        with open_page(browser, "about:blank") as page:
+            paths: list[str] = []
+            page.on("request", lambda request: paths.append(urlsplit(request.url).path))
+            page.clock.install()
+            page.goto(url)
+            page.wait_for_function("window.hubbub")
+            page.clock.run_for(3_100)
+            until(lambda: views(run, url) == (1, 1), "the view is counted")
+        assert set(paths) == {"/blocked", "/js/hello.js"}
 
 
 @pytest.mark.parametrize("case", ["localhost", "frame", "hash", "storage", "automated"])
