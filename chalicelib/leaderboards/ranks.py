@@ -5,7 +5,6 @@ The guarantees are those of `queries.py`.
 
 import math
 from decimal import Decimal
-from fractions import Fraction
 
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
@@ -60,7 +59,7 @@ def find_score(context: Context, name: str, query: PercentileQuery) -> Percentil
     board, items = boards.find_with_items(context, name, query.season, keys)
     nodes = collect_nodes(board.ranking, items.values())
     players = nodes.get("", Node()).total()
-    behind = math.ceil(Fraction(str(query.percentile)) * players / 100)  # players that are not better
+    behind = math.ceil(Decimal(str(query.percentile)) * players / 100)  # players that are not better
     start = Start(place=min(players, players - behind + 1), nodes=nodes)
     found = positions.list_ranked(context.table, board.ranking, 1, start).items if players else []
     score = board.scale.score(found[0].entry.merit) if found else None
