@@ -231,7 +231,7 @@ class Board:
         assert {(player, score) for _, player, score in whole} == set(model.scores.items())
         assert [(rank, score) for rank, _, score in whole] == [(ordered.index(s) + 1, s) for s in ordered]
         assert list(self.pages(limit=3)) == whole
-        self.assert_answers(whole)
+        self.assert_answers(whole, every=max(1, len(whole) // 3))
         if len(whole) > 3:
             assert self.pages_upwards(3) == whole[: (len(whole) - 1) // 3 * 3][::-1]
         for place in range(1, len(whole) + 2):
