@@ -155,13 +155,16 @@ def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.G
 # -- views ---------------------------------------------------------------------------------------------
 
 
-# A browser sends text/plain with sendBeacon without a preflight request.
-@router.route(
-    "POST /views",
+# A route that counts views. A browser sends text/plain with sendBeacon without a preflight request.
+counting_route = partial(
+    router.route,
     status=(202, 200),
     errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot, SlowDown),
     body=Body(MAX_BODY, 128 * KB, types=(JSON, "text/plain")),
 )
+
+
+@counting_route("POST /views")
 def post_views(
     body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
 ) -> Response[view_schemas.Accepted | view_schemas.Counted]:
@@ -193,12 +196,7 @@ if stage.beacon and router.has("views"):  # for visitors whose browser blocks th
         """Return the beacon, which posts to the path that it comes from."""
         return static.serve_file(stage, "beacon.js")
 
-    @router.route(
-        f"POST {stage.beacon}",
-        status=(202, 200),
-        errors=(TooLarge, TooOld, InTheFuture, SiteNotAllowed, Bot, SlowDown),
-        body=Body(MAX_BODY, 128 * KB, types=(JSON, "text/plain")),
-    )
+    @counting_route(f"POST {stage.beacon}")
     def post_beacon(
         body: view_schemas.ViewsBody, headers: Mapping[str, str], caller: Caller
     ) -> Response[view_schemas.Accepted | view_schemas.Counted]:

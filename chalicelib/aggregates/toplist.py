@@ -162,9 +162,8 @@ def read_largest_of_days(
     size = min(limit + limit // 2 + 5, int(units / 4 / ITEM * FIRST) // max(1, len(partitions)))
     lists = period.read_lists(partitions, max(FIRST, size))
     is_whole = len(lists) == len(partitions)
-    ceiling = sum(
-        day_list.unread for day_list in lists
-    )  # the sum that an entry may have that no list has shown
+    # the sum that an entry may have that no list has shown
+    ceiling = sum(day_list.unread for day_list in lists)
     above: dict[str, int] = {}
     for day_list in lists:
         for pk, step in day_list.steps.items():

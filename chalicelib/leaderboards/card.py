@@ -3,7 +3,7 @@
 from html import escape
 
 from chalicelib.context import Context
-from chalicelib.leaderboards import boards, standings
+from chalicelib.leaderboards import standings
 from chalicelib.leaderboards.schemas import BoardQuery, Standing, StandingQuery
 
 MOST = 34  # characters of a line
@@ -17,11 +17,11 @@ STYLE = (
 def draw(context: Context, name: str, player: str, query: BoardQuery) -> str:
     """Return the card of a player on a board.
 
-    Cost: 0.5 RCU for the board, and that of `standings.get`.
+    Cost: that of `standings.get`.
     Raises: NotFound.
     """
-    title = boards.find(context, name).title
-    return render(title, standings.get(context, name, player, StandingQuery(season=query.season)))
+    board, standing = standings.find(context, name, player, StandingQuery(season=query.season))
+    return render(board.title, standing)
 
 
 def render(title: str, standing: Standing) -> str:

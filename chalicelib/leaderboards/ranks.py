@@ -50,8 +50,6 @@ def find_score(context: Context, name: str, query: PercentileQuery) -> Percentil
     Cost: 0.5 RCU for the board and for the root, and the cost of a list of one entry from a place.
     Raises: NotFound.
     """
-    if math.isnan(query.percentile):
-        raise BadRequest("`percentile` must be a number from 0 to 100")
 
     def keys(board: Board) -> list[Key]:
         return [node_key(board.ranking, "")]
@@ -69,8 +67,8 @@ def find_score(context: Context, name: str, query: PercentileQuery) -> Percentil
 def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
     """Return the ranks of up to 100 players on a board, and among each other.
 
-    Cost: 0.5 RCU for the board, for each player's score, and for each node on the way to any of them. And 0.5
-    for each player per 30 players ahead in the same bucket, of whom there are at most about 120.
+    Cost: 0.5 RCU for the board, for each player's score, and for each node on the way to any of them. To
+    count the better players of a bucket, 0.5 to 2 RCU more for each player.
     Raises: NotFound; BadRequest for too many players.
     """
     players = [player for player in dict.fromkeys(query.players.split(",")) if player]

@@ -29,6 +29,11 @@ def get(context: Context, name: str, player: str, query: StandingQuery) -> Stand
     the nodes cost 1 RCU each. The index has no consistent reads.
     Raises: NotFound.
     """
+    return find(context, name, player, query)[1]
+
+
+def find(context: Context, name: str, player: str, query: StandingQuery) -> tuple[Board, Standing]:
+    """Return a board, and a player's standing on it. Cost and errors are those of `get`."""
 
     def keys(board: Board) -> list[Key]:
         return [scores.score_key(name, board.season, player)]
@@ -38,7 +43,7 @@ def get(context: Context, name: str, player: str, query: StandingQuery) -> Stand
     if not (own := scores.rank(score) if score else None):
         raise boards.no_score(player, name)
     located = _locate(context.table, own, own.depth, consistent=query.consistent)
-    return Standing(**_build(board, score, *located))
+    return board, Standing(**_build(board, score, *located))
 
 
 def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> tuple[ScoreResult, bool]:

@@ -146,8 +146,8 @@ def locate(
 def locate_merit(table: Table, ranking: Ranking, merit: int) -> Crowd:
     """Return the rank that a merit has or would have, and the number of players who have it.
 
-    Cost: that of `locate`. Where the players with this merit are not counted by their own counter, 0.5 RCU
-    per 30 of them more, of whom there are at most about 120.
+    Cost: that of `locate`. A merit without a counter of its own is counted through the index, for 0.5 to
+    2 RCU more.
     """
     position = locate(table, ranking, Point(merit * TIE), has_ties=False)
     path = ranking.scale.path(merit * TIE)

@@ -210,9 +210,9 @@ def apply_all_table_properties() -> None:
 
 
 def date_recovery_from_the_table() -> None:
-    """Let a table be restored to any time since its creation. ministack allows the present second alone.
+    """Let a table be restored to any time since its creation. ministack allows only the present second.
 
-    A restored table has the present data. AWS keeps every second of 35 days.
+    The restored table has the present data. AWS restores the data of any second in the last 35 days.
     """
     describe = dynamodb._describe_continuous_backups
 

@@ -24,7 +24,7 @@ COSTS = {
     ("GET /leaderboards/{board}", ""): (200, 0, 1),
     ("GET /leaderboards/{board}/players/{player}", "changed recently"): (200, 0, 2.5),
     ("GET /leaderboards/{board}/players/{player}", "consistent"): (200, 0, 4),
-    ("GET /leaderboards/{board}/players/{player}/card.svg", ""): (200, 0, 3),
+    ("GET /leaderboards/{board}/players/{player}/card.svg", ""): (200, 0, 2.5),
     ("GET /leaderboards/{board}/rank", ""): (200, 0, 3),
     ("GET /leaderboards/{board}/score", ""): (200, 0, 1.5),
     ("GET /leaderboards/{board}/standings", ""): (200, 0, 3),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import boto3
 import pytest
 from click.testing import CliRunner, Result
 
@@ -21,7 +17,6 @@ from chalicelib.aggregates import sums
 from chalicelib.dynamo.table import Table
 from chalicelib.views import definitions, events
 from chalicelib.views.schemas import SiteBody
-from ops.aws import template
 from ops.cli.main import main
 from tests.support.records import scan
 
@@ -38,16 +33,6 @@ UMAMI = (
 )
 PAGES = "date,hostname,page,visits,visitors,pageviews,total_scroll_depth,total_time_on_page"
 VISITORS = "date,visitors,pageviews,bounces,visits,visit_duration"
-
-
-@pytest.fixture
-def table(dev_table: template.Table) -> Iterator[Table]:
-    """The dev stage's table, which the command finds too, and which takes views of every site."""
-    with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
-            del os.environ[name]
-        os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
-        yield Table(dev_table.name, boto3.client("dynamodb"))
 
 
 def write_csv(header: str, *rows: dict[str, Any]) -> str:

@@ -19,7 +19,6 @@ from typing import Any
 from unittest import mock
 from urllib.parse import unquote
 
-import boto3
 import click
 import pytest
 from click.testing import CliRunner, Result
@@ -32,7 +31,6 @@ from chalicelib.settings import Settings
 from chalicelib.views import events as views
 from chalicelib.views.events import CLIENT_ID, View
 from chalicelib.views.sources import Source
-from ops.aws import template
 from ops.cli import imports
 from ops.cli.main import main
 from ops.imports import access_log
@@ -268,16 +266,6 @@ def test_the_modules_examples_hold() -> None:
 
 
 # -- the command ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def table(dev_table: template.Table) -> Iterator[Table]:
-    """The dev stage's table, which the command finds too, and which takes views of every site."""
-    with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
-            del os.environ[name]
-        os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
-        yield Table(dev_table.name, boto3.client("dynamodb"))
 
 
 def run(*words: str, stage: str = "dev", stdin: bytes | None = None) -> Result:

@@ -6,19 +6,15 @@ import gzip
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from unittest import mock
 
-import boto3
 import pytest
 from click.testing import CliRunner, Result
 
 from chalicelib.dynamo.table import Table
 from chalicelib.views import definitions
 from chalicelib.views.schemas import SiteBody
-from ops.aws import template
 from ops.cli.main import main
 from ops.imports.log_formats import Line, Parser
 from tests.support.records import scan
@@ -161,16 +157,6 @@ def test_a_line_with_other_columns_than_its_header_is_malformed(text: str) -> No
 
 
 # -- the command ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def table(dev_table: template.Table) -> Iterator[Table]:
-    """The dev stage's table, which the command finds too, and which takes views of every site."""
-    with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
-            del os.environ[name]
-        os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
-        yield Table(dev_table.name, boto3.client("dynamodb"))
 
 
 def run(folder: Path, data: str | bytes, *options: str) -> Result:

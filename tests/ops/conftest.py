@@ -1,0 +1,23 @@
+"""The table that the commands of imports write to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from unittest import mock
+
+import boto3
+import pytest
+
+from chalicelib.dynamo.table import Table
+from ops.aws import template
+
+
+@pytest.fixture
+def table(dev_table: template.Table) -> Iterator[Table]:
+    """The dev stage's table, which the command finds too, and which takes views of every site."""
+    with mock.patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
+            del os.environ[name]
+        os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
+        yield Table(dev_table.name, boto3.client("dynamodb"))
