@@ -12,6 +12,8 @@ from tests.support.dearest import Rows
 
 MOST_MS = 1_500  # of CPU time, on a busy machine
 
+pytestmark = pytest.mark.long  # a busy year of a site and a crowd of players are written first
+
 
 @pytest.fixture(scope="module")
 def rows(engine: Engine) -> Rows:
