@@ -41,6 +41,7 @@ from chalicelib.chat import connections, handlers, matchmaker, reports, subscrip
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
 from chalicelib.comments import comments, pages, replies, statistics, votes
+from chalicelib.comments import definitions as product_definitions
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.context import Context
 from chalicelib.dynamo import retries
@@ -565,8 +566,32 @@ def get_challenge_statistics(
 # -- comments ------------------------------------------------------------------------------------------
 
 
+@router.route("PUT /products/{product}", access="admin", status=(200, 201), body=Body(KB))
+def put_product(
+    path: comment_schemas.ProductPath, body: comment_schemas.ProductBody
+) -> Response[comment_schemas.ProductDefinition]:
+    """Define a product: whether its comments have ratings, and how many an author may write."""
+    return created(*product_definitions.define(new_context(), path.product, body))
+
+
+@router.route("GET /products/{product}")
+def get_product(path: comment_schemas.ProductPath) -> comment_schemas.ProductDefinition:
+    """Return how a product takes comments, by its definition or by the stage's mode."""
+    return product_definitions.describe(new_context(), path.product)
+
+
+@router.route("DELETE /products/{product}", access="admin", status=204, errors=(NotFound,))
+def delete_product(path: comment_schemas.ProductPath) -> None:
+    """Remove the definition of a product. Its comments stay."""
+    product_definitions.remove(connect(), path.product)
+
+
 @router.route(
-    "POST /products/{product}/comments", access="user", status=201, errors=(Conflict,), body=Body(64 * KB)
+    "POST /products/{product}/comments",
+    access="user",
+    status=201,
+    errors=(Conflict, Unprocessable),
+    body=Body(64 * KB),
 )
 def post_comment(
     path: comment_schemas.ProductPath,
@@ -574,7 +599,7 @@ def post_comment(
     caller: Caller,
     idempotency_key: str | None,
 ) -> Response[comment_schemas.Comment]:
-    """Comment on a product, once for each author."""
+    """Comment on a product, once for each author unless its definition says otherwise."""
     return with_etag(*comments.post(new_context(), path.product, body, caller, idempotency_key))
 
 
@@ -615,7 +640,7 @@ def get_comment(path: comment_schemas.CommentPath, caller: Caller) -> Response[c
 @router.route(
     "PATCH /products/{product}/comments/{id}",
     access="user",
-    errors=(Forbidden, NotFound, PreconditionFailed),
+    errors=(Forbidden, NotFound, PreconditionFailed, Unprocessable),
     body=Body(64 * KB),
 )
 def patch_comment(

@@ -56,6 +56,7 @@ class Settings(NamedTuple):
     token_life: timedelta = timedelta(days=30)
     leaders_min: int = 1
     leaders: frozenset[str] = frozenset()
+    comments_mode: str = "reviews"
     chat_length: int = 2_000
     chat_widen: timedelta = timedelta(seconds=5)
     chat_again: timedelta = timedelta(seconds=10)
@@ -132,6 +133,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         cache_seconds=_number(environ, "HUBBUB_CACHE_SECONDS", 1 if stage == "local" else 5, 60, 0),
         page_days=page_days,
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
+        comments_mode=_choice(environ, "HUBBUB_COMMENTS_MODE", ("reviews", "discussion"), "reviews"),
         chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
         chat_widen=timedelta(seconds=_number(environ, "HUBBUB_CHAT_WIDEN_SECONDS", 5)),
         chat_again=timedelta(seconds=_number(environ, "HUBBUB_CHAT_AGAIN_SECONDS", 10)),

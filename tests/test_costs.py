@@ -194,7 +194,7 @@ def test_an_imported_comment_costs_eight_write_units(applied: tuple[Table, Calla
     writes, reads = units(table, lambda: import_comments.write(table, rows, NOW))
     # Threads may find the product unlisted at the same time. One of them lists it, and the others pay too.
     assert 26 <= writes <= 28
-    assert reads <= 1.5
+    assert reads <= 3  # each thread may read the definition and the listed product
 
 
 def test_an_imported_reply_costs_five_write_units(applied: tuple[Table, Callable[[], None]]) -> None:

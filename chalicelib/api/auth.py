@@ -59,7 +59,8 @@ class Caller(NamedTuple):
 
     `name` is the display name in the token. A `guest` has a token of `POST /guests`. `site` is the site whose
     numbers a token with the scope `statistics` may read. A token with the scope `scores` belongs to a server
-    that submits for players. `address` is the client's (viewer.py).
+    that submits for players. A `verified` caller's token has this claim, and comments show it. `address` is
+    the client's (viewer.py).
     """
 
     sub: str = ""
@@ -70,6 +71,7 @@ class Caller(NamedTuple):
     scores: bool = False
     site: str = ""
     address: str = ""
+    verified: bool = False
 
     @property
     def is_trusted(self) -> bool:
@@ -300,6 +302,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     if "statistics" in _scopes(claims) and isinstance(site := claims.get("site"), str):
         context["site"] = site
     context |= {"name": name} if (name := names.clean(claims.get(issuer.name_claim))) else {}
+    context |= {"verified": "true"} if claims.get("verified") is True else {}
     return context | ({"guest": "true"} if is_own and claims.get("guest") is True else {})
 
 
@@ -341,6 +344,7 @@ def read_context(context: dict[str, str] | None) -> Caller:
         guest="guest" in context,
         scores="scores" in context.get("scope", "").split(" "),
         site=context.get("site", ""),
+        verified="verified" in context,
     )
 
 

@@ -1,19 +1,22 @@
-"""Comments on products: one for each author, with a rating from 1 to 5 and a language.
+"""Comments on products, each in a language, with a rating from 1 to 5 or without one.
+
+definitions.py says whether comments on a product have ratings, and how many an author may write.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
+| | | | `verified`; `single` if the author's item names it |
 | hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list of its product and in no sum |
-| author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's one comment, `key` of its post |
+| author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's single comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 | listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
 The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
 bits of its ULID. These keys never change, so an edit costs nothing there.
 
-The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`. Statistics that count a rating of 5 are in
-gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the last step that the number of such ratings has
-reached (toplist.py).
+The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`, with 0 for no rating. Statistics that
+count a rating of 5 are in gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the last step that the
+number of such ratings has reached (toplist.py).
 
 A product's comments are read newest first by reading their keys backwards. gsi2 has the same order within one
 language and rating. It holds whole items, so a page needs no second read.
@@ -35,7 +38,7 @@ from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, languages
+from chalicelib.comments import counters, definitions, idempotency, languages
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
@@ -89,7 +92,7 @@ def listed_key(product: str) -> Key:
 
 
 def cell_key(product: str, language: str, rating: int) -> str:
-    """Build the gsi2 key of a product's comments in one language with one rating."""
+    """Build the gsi2 key of a product's comments in one language with one rating. 0 is no rating."""
     return f"PRODUCT#{product}#{language}#{rating}"
 
 
@@ -126,29 +129,56 @@ def post(
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
     Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
-    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process.
-    Raises: Conflict when the author has another comment on the product; BadRequest; Busy.
+    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process. 2 WCU less where an author may
+    write many, without an idempotency key. That of `definitions.find`.
+    Raises: Conflict when the author's single comment on the product is another one, or when the comment of
+    the idempotency key was deleted; BadRequest, Unprocessable; Busy.
     """
+    definition = definitions.find(context, product)
+    definition.check_rating(body.rating)
     for _ in range(TRIES):
         item = build_item(product, ulids.new(context.now), caller.sub, body, caller.name)
-        author = {**author_key(product, caller.sub)._asdict(), "id": id_of(item)}
-        if idempotency_key:
-            author["key"] = idempotency_key
+        item |= {"verified": True} if caller.verified else {}
+        item |= {"single": True} if definition.per_author == "one" else {}
+        claim = _build_claim(context, item, idempotency_key)
         counted = counters.build_item(product, id_of(item), caller.sub, item["text"])
-        puts = [{"Put": {"Item": new, "ConditionExpression": ABSENT}} for new in (item, author, counted)]
-        if not (refused := context.table.transact(puts)):
+        puts: list[Any] = [{"Put": {"Item": new, "ConditionExpression": ABSENT}} for new in (item, counted)]
+        if not (refused := context.table.transact([*puts, *claim])):
             list_product(context, product)
             return _to_revised(item)
-        existing = (
-            context.table.get(author_key(product, caller.sub), consistent=True) if 1 in refused else None
-        )
-        if existing is None:
-            continue  # the id is taken, or the author's other comment was deleted in the meantime
-        is_retry = idempotency_key and existing.get("key") == idempotency_key
-        if is_retry and (written := find_stored(context.table, product, existing["id"])):
+        if len(puts) in refused and (written := _find_claimed(context.table, claim, idempotency_key)):
             return _read_counts(context.table, written)
-        raise Conflict(f"You have commented on this product already: change or delete {existing['id']}.")
     raise Busy(CONFLICTS)
+
+
+def _build_claim(context: Context, item: Item, idempotency_key: str | None) -> list[dict[str, Any]]:
+    """Build the put that refuses a second comment of the author, or of the idempotency key."""
+    product, author, id = product_of(item), item["author"], id_of(item)
+    if "single" in item:
+        claim = author_key(product, author)._asdict() | {"id": id}
+        claim |= {"key": idempotency_key} if idempotency_key else {}
+        return [{"Put": {"Item": claim, "ConditionExpression": ABSENT}}]
+    if not idempotency_key:
+        return []
+    return [idempotency.put(idempotency.build_key(product, author, idempotency_key), id, context.now)]
+
+
+def _find_claimed(table: Table, claim: list[dict[str, Any]], idempotency_key: str | None) -> Item | None:
+    """Return the comment of the claim that was there before, or None if the claim is gone in the meantime.
+
+    Raises: Conflict when it is not the comment of this idempotency key, or was deleted.
+    """
+    wanted = claim[0]["Put"]["Item"]
+    found = table.get(Key(wanted["pk"], wanted["sk"]), consistent=True)
+    if found is None:
+        return None
+    is_key = "ttl" in found
+    if is_key or (idempotency_key and found.get("key") == idempotency_key):
+        if written := find_stored(table, product_of(found), found["id"]):
+            return written
+        if is_key:
+            raise Conflict("The comment of this `Idempotency-Key` was deleted. Send another key.")
+    raise Conflict(f"You have commented on this product already: change or delete {found['id']}.")
 
 
 def list_product(context: Context, product: str) -> None:
@@ -191,10 +221,12 @@ def patch(
     Cost: 1.5 RCU, 2.5 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the
     language changes, else 1. 1 WCU per KB and 2 more where the whole KB of the text change. To hide or to
     show: 4 WCU per KB, 2 for the counters and 3 for the indexes.
-    Raises: PreconditionFailed when the comment has none of the `revisions`; BadRequest, Forbidden, NotFound,
-    Busy.
+    Raises: PreconditionFailed when the comment has none of the `revisions`; BadRequest, Unprocessable,
+    Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "rating", "language", "text")
+    if "rating" in edits:
+        definitions.find(context, product).check_rating(edits["rating"])
     wanted: Item | None = None
     for number in range(TRIES):
         item = require_visible(find_stored(context.table, product, id), product, id, caller)
@@ -234,7 +266,7 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
         if has_any:
             cleanup = cleanup_key(product, id)._asdict() | {"author": item["author"], "steps": 0}
             actions.append({"Put": {"Item": cleanup}})
-        if caller.admin or not is_hidden(item):
+        if "single" in item and (caller.admin or not is_hidden(item)):
             actions.append({"Delete": {"Key": author_key(product, item["author"])._asdict()}})
         if not table.transact(actions):
             return
@@ -251,12 +283,12 @@ def build_item(product: str, id: str, author: str, body: CommentBody, name: str 
         **comment_key(product, id)._asdict(),
         "author": author,
         **({"name": name} if name else {}),
-        "rating": rating,
+        **({"rating": rating} if rating else {}),
         "language": language,
         "text": normalize_text(body.text),
         "revision": 1,
         **list_attributes(id),
-        "gsi2pk": cell_key(product, language, rating),
+        "gsi2pk": cell_key(product, language, rating or 0),
     }
 
 
@@ -302,12 +334,14 @@ def normalize_text(text: str) -> str:
 
 def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) -> Item:
     """Return the comment as it is after a change, or the same item if nothing changes."""
-    if hides == is_hidden(item) and all(item[name] == value for name, value in edits.items()):
+    if hides == is_hidden(item) and all(item.get(name) == value for name, value in edits.items()):
         return item
     product = product_of(item)
     after: Item = item | edits | {"revision": item["revision"] + 1}
     after |= comment_key(product, id_of(item), hidden=hides)._asdict()
-    after["gsi2pk"] = cell_key(product, after["language"], after["rating"])
+    if after.get("rating") is None:
+        after.pop("rating", None)
+    after["gsi2pk"] = cell_key(product, after["language"], after.get("rating", 0))
     if edits:
         after["edited"] = times.to_sort_key(now)
     if hides:
@@ -335,15 +369,16 @@ def _replace(table: Table, item: Item, wanted: Item) -> bool:
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that a comment adds to its product's counts and to the leaders.
 
-    It adds to the counts of all languages and of its own. A hidden comment adds nothing.
+    It adds to the counts of all languages and of its own. A comment without a rating adds to the totals only,
+    and a hidden one adds nothing.
 
     Raises: ValueError for an invalid rating or language.
     """
     pk, sk = item["pk"], item["sk"]
     if not pk.startswith("PRODUCT#") or not sk.startswith(COMMENT):
         return {}
-    rating, language, product = item["rating"], item["language"], product_of(item)
-    if type(rating) is not int or rating not in range(1, 6):
+    rating, language, product = item.get("rating"), item["language"], product_of(item)
+    if "rating" in item and (type(rating) is not int or rating not in range(1, 6)):
         raise ValueError(f"a comment with the rating {rating!r}")
     if languages.canonical(language) != language:
         raise ValueError(f"a comment in the language {language!r}")
@@ -352,7 +387,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     }
     for scope in ("", language):
         key = statistics_key(product, scope)
-        amounts |= {(key, f"count_{rating}"): 1, (key, "count_total"): 1}
+        amounts |= {(key, "count_total"): 1} | ({(key, f"count_{rating}"): 1} if rating else {})
         if rating == 5:
             amounts |= {(key, "gsi1pk"): Constant(leaders_key(scope)), (key, "gsi1sk"): FirstStep("count_5")}
     return amounts
@@ -442,7 +477,7 @@ def to_comment(item: Item) -> Comment:
         id=id_of(item),
         author=item["author"],
         name=item.get("name"),
-        rating=item["rating"],
+        rating=item.get("rating"),
         language=item["language"],
         text=item["text"],
         created=times.to_iso(ulids.created_at(id_of(item))),
@@ -450,4 +485,5 @@ def to_comment(item: Item) -> Comment:
         hidden=is_hidden(item),
         votes=item.get("votes", 0),
         replies=item.get("replies", 0),
+        verified="verified" in item,
     )

@@ -60,7 +60,7 @@ from chalicelib.errors import Forbidden
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-RATINGS = frozenset(range(1, 6))
+RATINGS = frozenset(range(6))  # with 0, which is no rating
 MOST = 2**108  # above the position of every comment in the list of all comments
 LANGUAGES = 100  # languages of a product whose statistics one page reads, at most
 SPARSE = 40  # comments for each matching one, above which single counters are cheaper than their range

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 from chalicelib.api import listing
 from chalicelib.comments.comments import OVERHEAD
-from chalicelib.comments.statistics import read_counts
+from chalicelib.comments.statistics import read_cells
 from chalicelib.dynamo.items import Item
 
 SUB_QUERIES = 40  # of one page, at most: they cost at least 20 RCU
@@ -35,7 +35,7 @@ BLOCK, UNIT = 4096, 0.5  # each started block of 4,096 bytes costs 0.5 RCU
 
 
 class Cell(NamedTuple):
-    """A language and rating, and the number of its comments."""
+    """A language and rating, and the number of its comments. The rating 0 is that of comments without one."""
 
     language: str
     rating: int
@@ -74,14 +74,14 @@ def decide(
     `whole` has the counts of all languages. Without `complete` there are more languages than those given.
     """
     requested = [
-        Cell(language, rating, read_counts(item)[rating - 1])
+        Cell(language, rating, read_cells(item)[rating])
         for language, item in sorted(languages.items())
         for rating in sorted(ratings)
     ]
     cells = tuple(cell for cell in requested if cell.matches > 0)
-    votes = read_counts(whole)
-    total, skipped = sum(votes), len(requested) - len(cells)
-    matching = sum(cell.matches for cell in cells) if complete else sum(votes[r - 1] for r in ratings)
+    counts = read_cells(whole)
+    total, skipped = sum(counts), len(requested) - len(cells)
+    matching = sum(cell.matches for cell in cells) if complete else sum(counts[r] for r in ratings)
     if matching <= 0:
         return Decision("none", cells, skipped, total=total)
     size = max(OVERHEAD, whole.get("size", 0) / max(1, total))
@@ -142,5 +142,5 @@ def filter_comments(items: Iterable[Item], languages: frozenset[str], ratings: f
     return [
         item
         for item in items
-        if item.get("rating") in ratings and (not languages or item.get("language") in languages)
+        if item.get("rating", 0) in ratings and (not languages or item.get("language") in languages)
     ]

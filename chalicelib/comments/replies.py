@@ -3,7 +3,6 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | reply | `PRODUCT#<product>` | `REPLY#<comment>#<ulid>` | author, name, language, text, edited; `hidden` |
-| idempotency key | `PRODUCT#<product>` | `KEY#<comment>#<digest>` | `id` of the reply it has written; `ttl` |
 
 The gsi1pk of a reply is `REPLIES#<shard>` of four shards, with the gsi1sk of comments.py, so admins can list
 the replies on all products. The comment's counters have the number of its replies in `replies`, from its
@@ -11,11 +10,9 @@ first reply on, without those that an admin has hidden (counters.py).
 
 Invariant: a reply and the number change in one transaction. So `replies` is the number of the comment's
 replies that are not hidden at any time. A reply is written on condition that its comment exists, and removed
-with it (cleanup.py). An idempotency key writes one reply within a day.
+with it (cleanup.py). An idempotency key writes one reply within a day (idempotency.py).
 """
 
-import hashlib
-from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import UNSET
@@ -23,7 +20,7 @@ from msgspec import UNSET
 from chalicelib import times, ulids
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters
+from chalicelib.comments import counters, idempotency
 from chalicelib.comments.comments import (
     ABSENT,
     CONFLICTS,
@@ -45,7 +42,6 @@ from chalicelib.dynamo.table import Page, Table
 from chalicelib.errors import Busy, Conflict, Forbidden, NotFound
 
 REPLY = "REPLY#"
-KEY_LIFETIME = timedelta(days=1)  # of an idempotency key
 STORED = "attribute_exists(pk)"
 
 
@@ -55,12 +51,6 @@ STORED = "attribute_exists(pk)"
 def reply_key(product: str, comment: str, id: str) -> Key:
     """Build the key of a reply."""
     return Key(f"PRODUCT#{product}", f"{REPLY}{comment}#{id}")
-
-
-def retry_key(product: str, comment: str, author: str, idempotency_key: str) -> Key:
-    """Build the key of the item that names the reply of an idempotency key."""
-    digest = hashlib.blake2b(f"{author}\n{idempotency_key}".encode(), digest_size=16).hexdigest()
-    return Key(f"PRODUCT#{product}", f"KEY#{comment}#{digest}")
 
 
 def is_reply(item: Item) -> bool:
@@ -99,8 +89,8 @@ def post(
         item = _build_item(ReplyPath(product, id, ulids.new(context.now)), comment, body, caller)
         actions = _add(item, shown=True)
         if idempotency_key:
-            retry = retry_key(product, id, caller.sub, idempotency_key)
-            actions.append(_put_retry_key(retry, path_of(item).reply, context.now))
+            retry = idempotency.build_key(product, caller.sub, idempotency_key, id)
+            actions.append(idempotency.put(retry, path_of(item).reply, context.now))
         refused = context.table.transact(actions)
         if not refused:
             return to_reply(item)
@@ -145,19 +135,6 @@ def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller)
         "language": comment["language"] if body.language is UNSET else parse_language(body.language),
         "text": normalize_text(body.text),
         **list_attributes(path.reply, REPLIES),
-    }
-
-
-def _put_retry_key(key: Key, reply: str, now: datetime) -> dict[str, Any]:
-    """Build the put of an idempotency key, on condition that it is new or has expired."""
-    item = key._asdict() | {"id": reply, "ttl": times.epoch(now + KEY_LIFETIME)}
-    return {
-        "Put": {
-            "Item": item,
-            "ConditionExpression": f"{ABSENT} OR #ttl < :now",
-            "ExpressionAttributeNames": {"#ttl": "ttl"},
-            "ExpressionAttributeValues": {":now": times.epoch(now)},
-        }
     }
 
 

@@ -47,6 +47,16 @@ Text = Annotated[
         examples=["Fits well."],
     ),
 ]
+Ratings = Annotated[
+    Literal["required", "optional", "off"],
+    Meta(description="Whether a comment must have, may have or must not have a rating"),
+]
+PerAuthor = Annotated[
+    Literal["one", "many"], Meta(description="Whether an author may write one comment or any number")
+]
+Approve = Annotated[
+    bool, Meta(description="Whether an admin must approve the first comment of an author", examples=[False])
+]
 Count = Annotated[int, Meta(description="The number of comments", ge=0, examples=[17])]
 ReplyId = Annotated[
     str,
@@ -72,6 +82,7 @@ ONE = {
     "hidden": False,
     "votes": 3,
     "replies": 1,
+    "verified": True,
 }
 ONE_REPLY = {
     "id": "01KAJQXK3MZ4T6V8C0B2D5F7HJ",
@@ -98,14 +109,39 @@ class CommentPath(Schema):
     id: CommentId
 
 
+class ProductBody(Schema):
+    """The definition of a product. What it leaves out is as the stage defines it (HUBBUB_COMMENTS_MODE)."""
+
+    EXAMPLES: ClassVar = {"a discussion": {"ratings": "off", "perAuthor": "many"}}
+
+    ratings: Ratings | UnsetType = UNSET
+    per_author: PerAuthor | UnsetType = UNSET
+    approve: Approve | UnsetType = UNSET
+
+
+class ProductDefinition(Schema):
+    """How a product takes comments, by its definition or by the stage's."""
+
+    EXAMPLES: ClassVar = {
+        "a discussion": {"product": "post-7", "ratings": "off", "perAuthor": "many", "approve": False}
+    }
+
+    product: Product
+    ratings: Ratings
+    per_author: PerAuthor
+    approve: Approve
+
+
 class CommentBody(Schema):
-    """An author's comment on a product: a rating and a text."""
+    """An author's comment on a product: a text, with a rating where the product has ratings."""
 
     EXAMPLES: ClassVar = {"a comment": {"rating": 5, "language": "en", "text": "Fits well."}}
 
-    rating: Rating
     language: Language
     text: Text
+    rating: Annotated[
+        Rating | None, Meta(description="Required, optional or refused, by the product's definition")
+    ] = None
 
 
 class CommentEdit(Schema):
@@ -113,7 +149,7 @@ class CommentEdit(Schema):
 
     MORE: ClassVar = {"anyOf": [{"required": [name]} for name in ("rating", "language", "text")]}
 
-    rating: Rating | UnsetType = UNSET
+    rating: Rating | UnsetType | None = UNSET
     language: Language | UnsetType = UNSET
     text: Text | UnsetType = UNSET
 
@@ -142,7 +178,7 @@ class Comment(Schema):
     id: CommentId
     author: Author
     name: Name
-    rating: Rating
+    rating: Annotated[Rating | None, Meta(description="The rating from 1 to 5, or null without one")]
     language: Language
     text: Text
     created: Instant
@@ -151,6 +187,9 @@ class Comment(Schema):
     votes: VoteCount
     replies: Annotated[
         int, Meta(description="The number of its replies, without hidden ones", ge=0, examples=[1])
+    ]
+    verified: Annotated[
+        bool, Meta(description="Whether its author's token had the claim `verified`", examples=[True])
     ]
 
 
@@ -251,7 +290,7 @@ class StatisticsQuery(Schema):
     language: Language | None = None
 
 
-class Ratings(Schema):
+class RatingCounts(Schema):
     """The number of comments with each rating."""
 
     one: Count = field(name="1")
@@ -269,24 +308,24 @@ class RatingRow(Schema):
 
 
 class RatingStatistics(Schema):
-    """A product's ratings: counts and averages."""
+    """A product's ratings: counts and averages. The total has comments without a rating too."""
 
     EXAMPLES: ClassVar = {
         "a product": {
             "ratings": {"1": 1, "2": 0, "3": 2, "4": 4, "5": 10},
-            "total": 17,
+            "total": 19,
             "average": 4.2941,
             "bayesianAverage": 4,
         },
     }
 
-    ratings: Ratings
+    ratings: RatingCounts
     total: Count
     average: Annotated[
-        float | None, Meta(description="The mean rating to four decimals, or null without a comment")
+        float | None, Meta(description="The mean rating to four decimals, or null without a rating")
     ]
     bayesian_average: Annotated[
-        float, Meta(description="The mean with one more vote for each rating: 3 without a comment")
+        float, Meta(description="The mean with one more vote for each rating: 3 without a rating")
     ]
 
     def rows(self) -> list[RatingRow]:

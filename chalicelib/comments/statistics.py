@@ -11,7 +11,7 @@ from chalicelib.comments.schemas import (
     Leader,
     Leaders,
     LeadersQuery,
-    Ratings,
+    RatingCounts,
     RatingStatistics,
     StatisticsQuery,
 )
@@ -28,21 +28,21 @@ def get_statistics(
 ) -> RatingStatistics:
     """Return a product's counts and averages, in one language or in all. They are zero without a comment.
 
-    The Bayesian average is the mean with one more vote for each rating. These five votes have the mean 3, and
-    some dozen real votes outweigh them. Source: Evan Miller, "Ranking Items With Star Ratings", 2014 (the
-    expected rating under a uniform Dirichlet prior).
+    Only comments with a rating have a part in the averages. The Bayesian average is the mean with one more
+    vote for each rating. These five votes have the mean 3, and some dozen real votes outweigh them. Source:
+    Evan Miller, "Ranking Items With Star Ratings", 2014 (the expectation under a uniform Dirichlet prior).
 
     Cost: 0.5 RCU; consistent, 1.
     """
     key = statistics_key(product, parse_language(query.language) if query.language else "")
     item = table.get(key, consistent=consistent) or {}
     votes = read_counts(item)
-    total, stars = sum(votes), sum(rating * n for rating, n in enumerate(votes, 1))
+    rated, stars = sum(votes), sum(rating * n for rating, n in enumerate(votes, 1))
     return RatingStatistics(
-        ratings=Ratings(**dict(zip(("one", "two", "three", "four", "five"), votes, strict=True))),
-        total=total,
-        average=round(stars / total, 4) if total else None,
-        bayesian_average=round((stars + 15 * PRIOR) / (total + 5 * PRIOR), 4),
+        ratings=RatingCounts(**dict(zip(("one", "two", "three", "four", "five"), votes, strict=True))),
+        total=item.get("count_total", 0),
+        average=round(stars / rated, 4) if rated else None,
+        bayesian_average=round((stars + 15 * PRIOR) / (rated + 5 * PRIOR), 4),
     )
 
 
@@ -86,6 +86,12 @@ def _list_named(context: Context, query: LeadersQuery, language: str) -> Leaders
 def read_counts(item: Item) -> list[int]:
     """Return the number of comments with each rating, from 1 to 5."""
     return [item.get(f"count_{rating}", 0) for rating in range(1, 6)]
+
+
+def read_cells(item: Item) -> list[int]:
+    """Return the number of comments without a rating, then those with each rating from 1 to 5."""
+    rated = read_counts(item)
+    return [item.get("count_total", 0) - sum(rated), *rated]
 
 
 def topic(key: Key) -> str | None:

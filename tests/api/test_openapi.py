@@ -49,6 +49,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /leaderboards/{board}/standings
         GET /openapi.json
         GET /products/leaders
+        GET /products/{product}
         GET /products/{product}/comments
         GET /products/{product}/comments/{id}
         GET /products/{product}/comments/{id}/replies
@@ -94,6 +95,8 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /lag
         GET /products
         GET /products/{product}/hidden
+        PUT /products/{product}
+        DELETE /products/{product}
         GET /quarantine
         GET /replies
         GET /sites

@@ -10,7 +10,7 @@ from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import COMMENTS
 
 COSTS = {
-    ("POST /products/{product}/comments", ""): (201, 11, 0.5),
+    ("POST /products/{product}/comments", ""): (201, 11, 1),
     ("POST /products/{product}/comments", "a second by the author"): (409, 7, 1),
     ("stream", "a comment"): (0, 4, 0),
     ("stream", "20 comments of a product"): (0, 8, 0),
@@ -45,6 +45,10 @@ COSTS = {
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
     ("GET /products/leaders", ""): (200, 0, 1),
     ("GET /products", ""): (200, 0, 0.5),
+    ("PUT /products/{product}", ""): (201, 1, 1),
+    ("GET /products/{product}", ""): (200, 0, 0.5),
+    ("POST /products/{product}/comments", "one of many"): (201, 7, 0),
+    ("DELETE /products/{product}", ""): (204, 1, 0),
     ("GET /comments", "20 of all"): (200, 0, 22),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
@@ -91,7 +95,20 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET /products/{product}/statistics", "", path=product)
     yield site.rest("GET /products/leaders", "")
     yield site.rest("GET /products", "", sub="admin")
+    yield from _discussion(site)
     yield site.rest("GET /comments", "20 of all", sub="admin")
+
+
+def _discussion(site: Deployed) -> Iterator[Invocation]:
+    """Define a product without ratings, and comment on it."""
+    path, body = {"product": "post"}, {"ratings": "off", "perAuthor": "many"}
+    comment = {"language": "en", "text": "It shines."}
+    yield site.rest("PUT /products/{product}", "", path=path, body=body, sub="admin")
+    yield site.rest("GET /products/{product}", "", path=path)
+    site.rest(f"POST {COMMENTS}", "", path=path, body=comment, sub="ann").run()
+    yield site.rest(f"POST {COMMENTS}", "one of many", path=path, body=comment, sub="ann")
+    yield site.rest("DELETE /products/{product}", "", path=path, sub="admin")
+    site.drain()
 
 
 def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:

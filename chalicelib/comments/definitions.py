@@ -1,0 +1,122 @@
+"""The definitions of products: whether comments have ratings, and how many an author may write.
+
+| item | pk | sk | holds |
+|---|---|---|---|
+| definition | `PRODUCT#<product>` | `DEFINITION` | `ratings`, `per_author`, `approve`, if set |
+
+A product needs no definition. A field that is not set is as HUBBUB_COMMENTS_MODE says. What was written under
+another definition stays as it is. With `per_author: one`, comments written under `many` do not count.
+"""
+
+import time
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import UNSET
+
+from chalicelib.comments.schemas import Approve, PerAuthor, ProductBody, ProductDefinition, Ratings
+from chalicelib.context import Context
+from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.table import Table
+from chalicelib.errors import BadRequest, NotFound, Unprocessable
+
+CACHED = 10  # seconds for which a process uses a definition that it has read
+REMEMBERED = 1_000  # definitions in a process
+DISCUSSION: dict[str, Any] = {"ratings": "off", "per_author": "many"}
+MODES: dict[str, dict[str, Any]] = {
+    "reviews": {"ratings": "required", "per_author": "one"},
+    "discussion": DISCUSSION,
+}
+
+
+class Definition(NamedTuple):
+    """How a product takes comments."""
+
+    ratings: Ratings
+    per_author: PerAuthor
+    approve: Approve = False
+
+    def check_rating(self, rating: int | None) -> None:
+        """Raise BadRequest for a missing rating, and Unprocessable for one where ratings are off."""
+        if rating is None and self.ratings == "required":
+            raise BadRequest("`rating` must be a number from 1 to 5: comments on this product have ratings")
+        if rating is not None and self.ratings == "off":
+            raise Unprocessable("`rating` must be left out: comments on this product have no ratings.")
+
+
+def definition_key(product: str) -> Key:
+    """Build the key of a product's definition."""
+    return Key(f"PRODUCT#{product}", "DEFINITION")
+
+
+# -- write ---------------------------------------------------------------------------------------------
+
+
+def define(context: Context, product: str, body: ProductBody) -> tuple[ProductDefinition, bool]:
+    """Define a product, and return the definition and whether it is new.
+
+    Other processes follow within ten seconds.
+
+    Cost: 1 RCU, 1 WCU.
+    """
+    key = definition_key(product)
+    fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+    is_new = context.table.get(key, consistent=True) is None
+    context.table.put(key._asdict() | fields)
+    _cached().pop(context.table, None)
+    return _describe(product, _build(context, fields)), is_new
+
+
+def remove(table: Table, product: str) -> None:
+    """Remove the definition of a product. Its comments stay.
+
+    Cost: 1 WCU.
+    Raises: NotFound.
+    """
+    removed = table.delete(definition_key(product), condition="attribute_exists(pk)")
+    _cached().pop(table, None)
+    if removed is None:
+        raise NotFound(f"no product named {product} is defined")
+
+
+# -- read ----------------------------------------------------------------------------------------------
+
+
+def describe(context: Context, product: str) -> ProductDefinition:
+    """Return how a product takes comments, by its definition or by the stage's mode.
+
+    Cost: that of `find`.
+    """
+    return _describe(product, find(context, product))
+
+
+def find(context: Context, product: str) -> Definition:
+    """Return how a product takes comments, as it was up to ten seconds ago.
+
+    Cost: 0.5 RCU once in ten seconds for a product in a process.
+    """
+    known, now = _cached().setdefault(context.table, {}), time.monotonic()
+    item, until = known.get(product, ({}, 0.0))
+    if until <= now:
+        if len(known) >= REMEMBERED:
+            known.clear()
+        item = context.table.get(definition_key(product)) or {}
+        known[product] = item, now + CACHED
+    return _build(context, item)
+
+
+@cache
+def _cached() -> WeakKeyDictionary[Table, dict[str, tuple[Item, float]]]:
+    """Return the definitions that this process has read of each table, and until when it uses them."""
+    return WeakKeyDictionary()
+
+
+def _build(context: Context, item: Item) -> Definition:
+    found = MODES[context.settings.comments_mode] | item
+    return Definition(found["ratings"], found["per_author"], found.get("approve", False))
+
+
+def _describe(product: str, definition: Definition) -> ProductDefinition:
+    return ProductDefinition(product=product, **definition._asdict())
