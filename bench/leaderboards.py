@@ -88,7 +88,8 @@ class LargeBoard:
             prefixes += [prefix + digits for digits in deep]
 
     def _entry(self, player: str) -> Item:
-        return ranking.index_key(self.ranking, player, self.ranking.scale.merit(self.scores[player]))
+        merit = self.ranking.scale.merit(self.scores[player])
+        return ranking.index_key(self.ranking, player, self.ranking.number(merit, player))
 
     def _depth(self, number: int) -> int:
         path, depth = self.ranking.scale.path(number), 1

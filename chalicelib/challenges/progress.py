@@ -32,7 +32,6 @@ from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import TRANSACTION, Table
 from chalicelib.errors import Busy, Forbidden, NotFound
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_player, index_key
-from chalicelib.ranking.tree import TIE
 
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same player succeed
 MAX_PATHS_READ = 1000  # per player. The limit of a challenge allows 100.
@@ -207,7 +206,7 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
         values: dict[str, Any] = {":found": item["found"], ":latest": item["latest"]}
         expression = "REMOVE gsi1pk, gsi1sk, #depth"
         if number is not None:
-            entry = index_key(ranking, player, number // TIE)
+            entry = index_key(ranking, player, number)
             values |= {f":{name}": value for name, value in entry.items()}
             values[":depth"] = choose_depth(context.table, ranking, number, item)
             expression = "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, #depth = :depth"

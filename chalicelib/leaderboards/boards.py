@@ -29,7 +29,8 @@ from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
 
 MUTABLE_FIELDS = ("title", "unit", "resets", "submit", "guests")
-IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "shards")  # every score depends on them
+# Every score depends on the following fields.
+IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "ties", "shards")
 LIST = "BOARDS"
 CACHE_SIZE = 1_000  # boards per process
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same board succeed
@@ -52,6 +53,7 @@ class Board(NamedTuple):
     resets: str | None
     submit: str = "player"
     guests: bool = True
+    ties: str = "shared"
     created: int = 0  # the second of its creation, by which boards are listed
     has_names: bool = False  # some players have display names, which lists then read
 
@@ -71,7 +73,8 @@ class Board(NamedTuple):
     @property
     def ranking(self) -> Ranking:
         """Return the ranking of this season."""
-        return Ranking(f"BOARD#{self.name}#{self.season}", self.scale, self.shards)
+        name = f"BOARD#{self.name}#{self.season}"
+        return Ranking(name, self.scale, self.shards, self.ties == "shared")
 
 
 # -- keys ----------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ from chalicelib.leaderboards.schemas import (
 )
 from chalicelib.ranking import positions, tree
 from chalicelib.ranking.positions import Point, Start
-from chalicelib.ranking.ranking import Ranking, collect_nodes, node_key, read_nodes
-from chalicelib.ranking.tree import TIE, Node
+from chalicelib.ranking.ranking import collect_nodes, node_key, read_nodes
+from chalicelib.ranking.tree import Node
 
 
 def find_rank(context: Context, name: str, query: RankQuery) -> ScoreRank:
@@ -85,7 +85,7 @@ def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
     steps = {
         prefix
         for item in items
-        for prefix, _ in tree.steps(paths[item["pk"]], _to_levels(ranking, paths[item["pk"]], item["depth"]))
+        for prefix, _ in tree.steps(paths[item["pk"]], min(item["depth"], ranking.levels(paths[item["pk"]])))
     }
     nodes = read_nodes(context.table, ranking, steps) if items else {}
 
@@ -95,7 +95,7 @@ def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
 
     ranks = map_concurrently(rank, items, pool="standings")
     listed = sorted(zip(ranks, items, strict=True), key=lambda pair: (-pair[1]["gsi1sk"], pair[0]))
-    merits = [item["gsi1sk"] // TIE for _, item in listed]
+    rank_keys = [ranking.rank_key(item["gsi1sk"]) for _, item in listed]
     return Standings(
         items=[
             SharedStanding(
@@ -103,14 +103,9 @@ def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
                 name=item.get("name"),
                 score=item["score"],
                 rank=place,
-                among=merits.index(merits[i]) + 1,
+                among=rank_keys.index(rank_keys[i]) + 1,
             )
             for i, (place, item) in enumerate(listed)
         ],
         of=max([nodes.get("", Node()).total(), *ranks]),
     )
-
-
-def _to_levels(ranking: Ranking, path: str, depth: int) -> int:
-    """Return the number of levels whose counters rank a score."""
-    return min(depth, ranking.scale.score_levels(path))

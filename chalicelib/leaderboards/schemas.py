@@ -24,12 +24,17 @@ RequestedSeason = Annotated[
 Score = Annotated[Decimal, Meta(description="The exact score", examples=[15.39])]
 Rank = Annotated[
     int,
-    Meta(description="1 plus the number of strictly better players. Equal scores share a rank", ge=1),
+    Meta(
+        description="1 plus the number of better players. Equal scores share a rank, or the earlier is ahead",
+        ge=1,
+    ),
 ]
 Percentile = Annotated[
     float, Meta(description="The share of players that are not better, in percent", ge=0, le=100)
 ]
-ToNext = Annotated[Decimal, Meta(description="The distance to the next better score. Null for rank 1")] | None
+ToNext = (
+    Annotated[Decimal, Meta(description="The distance to the next better score. Null for the best")] | None
+)
 Order = Annotated[
     Literal["desc", "asc"],
     Meta(description="The best score is the greatest (`desc`) or the least (`asc`)"),
@@ -39,6 +44,13 @@ Operator = Annotated[
     Meta(
         description="How a submitted value changes the score. `increment` adds the value. "
         "`best` keeps the better of the two. `set` keeps the value with the latest time"
+    ),
+]
+Ties = Annotated[
+    Literal["shared", "first"],
+    Meta(
+        description="`shared`: equal scores share a rank. `first`: of equal scores the earlier is ahead, so "
+        "ranks are 1, 2, 3, 4. Its time is that of the best value with `best`, else that of the latest value"
     ),
 ]
 Submit = Annotated[
@@ -81,7 +93,7 @@ class PlayerPath(Schema):
 class BoardBody(Schema):
     """The definition of a leaderboard.
 
-    `decimals`, `min`, `max`, `order`, `operator` and `shards` cannot be changed later.
+    `decimals`, `min`, `max`, `order`, `operator`, `ties` and `shards` cannot be changed later.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -104,6 +116,7 @@ class BoardBody(Schema):
     max: Annotated[Decimal, Meta(description="The greatest accepted value")] = Decimal(1_000_000)
     order: Order = "desc"
     operator: Operator = "increment"
+    ties: Ties = "shared"
     resets: Resets = None
     submit: Submit = "player"
     guests: Guests = True
@@ -135,6 +148,7 @@ class BoardDetails(BoardBody, kw_only=True):
             "max": 1000000,
             "order": "desc",
             "operator": "increment",
+            "ties": "shared",
             "resets": None,
             "submit": "player",
             "guests": True,
@@ -149,7 +163,7 @@ class BoardDetails(BoardBody, kw_only=True):
     MORE: ClassVar = {
         "required": [
             *("board", "title", "unit", "decimals", "min", "max", "order", "operator", "shards", "resets"),
-            *("submit", "guests", "season", "started", "ended", "players"),
+            *("ties", "submit", "guests", "season", "started", "ended", "players"),
         ]
     }
 
@@ -336,7 +350,10 @@ class RankQuery(Schema):
 
 
 class ScoreRank(Schema):
-    """The rank that a score has or would have."""
+    """The rank that a score has or would have.
+
+    With `ties` `first` it is that of a player who reached the score now, behind all who have it.
+    """
 
     EXAMPLES: ClassVar = {"three have it": {"score": 420, "rank": 211, "players": 3, "of": 1539}}
 

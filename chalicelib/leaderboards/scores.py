@@ -122,8 +122,10 @@ def predict(context: Context, board: Board, submission: Submission, score: Item 
     Raises: Unprocessable for a sum out of range.
     """
     activity = _build_activity(board, submission, score, context.now)
-    value = _add_up(board, activity, score) if is_pending(board, score, activity) else (score or {})["score"]
-    return board.ranking.number(board.scale.merit(value), submission.player)
+    if score and not is_pending(board, score, activity):
+        return int(score["gsi1sk"])
+    value, time = _add_up(board, activity, score), _reached(board, activity, score)
+    return number(board, submission.player, value, time)
 
 
 def write(
@@ -168,11 +170,10 @@ def write_first(context: Context, board: Board, submissions: Sequence[Submission
     activities = [_build_activity(board, submission, None, context.now) for submission in submissions]
     are_new = context.table.put_new(activities)
     new = [activity for activity, is_new in zip(activities, are_new, strict=True) if is_new]
-    ranking = board.ranking
     numbers = (
-        ranking.number(ranking.scale.merit(submission.value), submission.player) for submission in submissions
+        number(board, submission.player, submission.value, submission.time) for submission in submissions
     )
-    nodes = read_paths(context.table, ranking, numbers)
+    nodes = read_paths(context.table, board.ranking, numbers)
     scores = [_change(context.table, board, activity, None, nodes) for activity in new]
     for activity, score in zip(new, scores, strict=True):
         _add_activity(board, activity, None, score)
@@ -209,6 +210,8 @@ def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
         order = (activity["time"], activity["version"], value)
         return order > (score["time"], score["version"], Decimal(score["score"]))
     best = Decimal(score["score"])
+    if value == best:  # where it decides, the time does not depend on the order of arrival
+        return board.ties == "first" and activity["time"] < score["time"]
     return value > best if board.order == "desc" else value < best
 
 
@@ -277,10 +280,10 @@ def _change(
 ) -> Item:
     """Return the score after an activity. Raises Unprocessable for a sum out of range."""
     before, player = score or {}, activity["pk"].removeprefix("PLAYER#")
-    value, ranking = _add_up(board, activity, score), board.ranking
-    entry = index_key(ranking, player, ranking.scale.merit(value))
+    value, time, ranking = _add_up(board, activity, score), _reached(board, activity, score), board.ranking
+    entry = index_key(ranking, player, number(board, player, value, time))
     depth = choose_depth(table, ranking, entry["gsi1sk"], before, nodes)
-    changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": activity["time"]}
+    changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": time}
     kept = {name: before[name] for name in ("applied", "spilled", "since", "name") if name in before}
     kept |= {"name": activity["name"]} if "name" in activity else {}
     after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
@@ -304,6 +307,21 @@ def _add_up(board: Board, activity: Item, score: Item | None) -> Decimal:
     """Return the score after an activity that is pending. Raises Unprocessable for a sum out of range."""
     value = Decimal(activity["value"])
     return _add(board, score, value) if board.operator == "increment" else value
+
+
+def _reached(board: Board, activity: Item, score: Item | None) -> str:
+    """Return when the player has reached the score that an activity which is pending leads to."""
+    time = str(activity["time"])
+    return max(time, (score or {}).get("time", "")) if board.operator == "increment" else time
+
+
+def number(board: Board, player: str, score: Decimal, time: str) -> int:
+    """Return the number that orders a player with a score, reached at a time in the form of a sort key.
+
+    Raises: ValueError for a score off the scale.
+    """
+    reached = times.milliseconds(times.from_sort_key(time))
+    return board.ranking.number(board.scale.merit(score), player, reached)
 
 
 def _add(board: Board, score: Item | None, value: Decimal) -> Decimal:
@@ -426,8 +444,7 @@ def rank(item: Item) -> Ranked | None:
     if not is_score or ("since" in item and "score" not in item):
         return None
     season, player = Ranking(item["sk"], Scale(*item["scale"]), item["shards"]), item["pk"][len("PLAYER#") :]
-    number = season.number(season.scale.merit(item["score"]), player)
-    return Ranked(season, player, number, item["depth"], item.get("before", ()))
+    return Ranked(season, player, item["gsi1sk"], item["depth"], item.get("before", ()))
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:

@@ -42,6 +42,7 @@ def find(context: Context, name: str, player: str, query: StandingQuery) -> tupl
     score = items.get(keys(board)[0], {})
     if not (own := scores.rank(score) if score else None):
         raise boards.no_score(player, name)
+    own = own._replace(ranking=board.ranking)
     located = _locate(context.table, own, own.depth, consistent=query.consistent)
     return board, Standing(**_build(board, score, *located))
 
@@ -65,6 +66,7 @@ def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> tupl
     if not after or not (ranked := scores.rank(after)):
         return ScoreResult(player=submission.player, score=None), is_new
     if ranked.number != number:
+        ranked = ranked._replace(ranking=ranking)
         position, next_merit = _locate(context.table, ranked, ranked.depth)
     elif not earlier:
         position = position._replace(players=position.players + 1)
@@ -79,7 +81,8 @@ def _locate(
     read_better = entries.start_listing_above(table, own.ranking, 2, merit * TIE + TIE - 1)
     point = Point(own.number, depth, own)
     position = positions.locate(table, own.ranking, point, has_ties=False, consistent=consistent)
-    better = (entry.merit for entry in (*position.ahead, *read_better()) if entry.player != own.player)
+    ahead = (*position.ahead, *read_better())
+    better = (entry.merit for entry in ahead if entry.player != own.player and entry.merit > merit)
     return position, next(better, None)
 
 

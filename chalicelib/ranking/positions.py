@@ -4,6 +4,7 @@ A read adds up the counters of better buckets, and counts inside one bucket thro
 only if it is full. Otherwise it counts the larger bucket through the index, so a read is exact at any depth.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -103,20 +104,28 @@ def locate(
 ) -> Position:
     """Return the position of a number. Without `has_ties` the place among equals is not read.
 
-    If the depth is not known, the nodes are read before the bucket, in one more round trip.
+    If the depth is not known, the nodes are read before the bucket, in one more round trip, and in a crowd of
+    equal scores in one more for each level of ties.
 
     Cost: 0.5 RCU for each level (1 if consistent), and 0.5 per 30 players ahead in the bucket, of which there
     are at most about 120. While a bucket is deepened, all players of the larger bucket ahead are read.
     """
     (number, depth, own, known), scale = point, ranking.scale
-    path, levels = scale.path(number), scale.score_levels(scale.path(number))
+    path = scale.path(number)
+    levels = ranking.levels(path)
     lowest = len(path) // DIGITS if has_ties else levels
-    after = number if has_ties else number // TIE * TIE + TIE - 1
+    after = number if has_ties or not ranking.is_shared else number // TIE * TIE + TIE - 1
     nodes = dict(known)
     if not depth:
-        steps = tree.steps(path, min(lowest, levels + 1))
-        nodes = read_nodes(table, ranking, (prefix for prefix, _ in steps), consistent=consistent)
-        depth = tree.usable_depth(path, min(lowest, levels + 1), nodes)
+        last = min(lowest, scale.score_levels(path) + 1)
+        prefixes = [prefix for prefix, _ in tree.steps(path, last)]
+        nodes = read_nodes(table, ranking, prefixes, consistent=consistent)
+        while (depth := tree.usable_depth(path, last, nodes)) == last < lowest:
+            bucket = tree.bucket(path, last)
+            if not tree.is_full(bucket, nodes):
+                break
+            nodes |= read_nodes(table, ranking, [bucket], consistent=consistent)
+            last += 1
     depth = min(depth, lowest)
     while True:
         bucket = tree.bucket(path, depth)
@@ -134,7 +143,8 @@ def locate(
             break
     ahead = [entry for entry in ahead if not own or entry.player != own.player]
     better = tree.count_better(path, min(depth, levels), nodes)
-    better += sum(entry.merit > number // TIE for entry in ahead) if depth < levels else 0
+    key = ranking.rank_key(number)
+    better += sum(ranking.rank_key(entry.number) > key for entry in ahead) if depth < levels else 0
     counted = tree.count_better(path, depth, nodes)
     earlier, levels = own.before if own else (), min(depth, levels)
     if any(tree.is_counted_better(scale.path(old), at, path, levels, nodes) for old, at in earlier):
@@ -146,17 +156,20 @@ def locate(
 def locate_merit(table: Table, ranking: Ranking, merit: int) -> Crowd:
     """Return the rank that a merit has or would have, and the number of players who have it.
 
+    Where equal scores do not share a rank, the next player with this merit would be behind all of them.
+
     Cost: that of `locate`. A merit without a counter of its own is counted through the index, for 0.5 to
     2 RCU more.
     """
-    position = locate(table, ranking, Point(merit * TIE), has_ties=False)
+    position = locate(table, ranking._replace(is_shared=True), Point(merit * TIE), has_ties=False)
     path = ranking.scale.path(merit * TIE)
     levels = ranking.scale.score_levels(path)
     if tree.usable_depth(path, levels, position.nodes) == levels:
         equal = _count_equal(ranking, merit, position.nodes)
     else:
         equal = len(start_listing_below(table, ranking, ALL, (merit + 1) * TIE, merit * TIE)())
-    return Crowd(position.rank, equal, max(position.players, position.rank - 1 + equal))
+    rank = position.rank if ranking.is_shared else position.rank + equal
+    return Crowd(rank, equal, max(position.players, position.rank - 1 + equal))
 
 
 # -- lists with ranks ----------------------------------------------------------------------------------
@@ -176,7 +189,7 @@ def list_ranked(table: Table, ranking: Ranking, limit: int, start: Start = TOP) 
         return _list_around(table, ranking, limit, start.around)
     if start.place > 1:
         return _list_from_place(table, ranking, limit, start.place, start.nodes)
-    return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
+    return _to_page(ranking, start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
 
 
 def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: int) -> EntriesPage:
@@ -186,16 +199,16 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
     """
     read_entries = start_listing_below(table, ranking, limit + 1, abs(below))
     number, scale = max(abs(below) - 1, TIE), ranking.scale
-    levels, merit = scale.score_levels(scale.path(number)), number // TIE
+    levels, key = ranking.levels(scale.path(number)), ranking.rank_key(number)
     has_ties = depth < levels if depth else below > 0
     start, entries = locate(table, ranking, Point(number, depth), has_ties=has_ties), read_entries()
-    tied = sum(entry.merit == merit for entry in entries[:limit])
+    tied = sum(ranking.rank_key(entry.number) == key for entry in entries[:limit])
     depth, place, leaves_tie = len(start.bucket) // DIGITS, start.place, tied < len(entries[:limit])
     if leaves_tie and not has_ties:
-        equal = _count_equal(ranking, merit, start.nodes)
+        equal = _count_equal(ranking, number // TIE, start.nodes)
         whole = None if equal else locate(table, ranking, Point(number, depth))
         place = whole.place if whole else start.rank + max(0, equal - tied)
-    page = _to_page(entries, limit, start.rank if tied else place, place, depth)
+    page = _to_page(ranking, entries, limit, start.rank if tied else place, place, depth)
     is_crowded = len(start.ahead) + len(page.items) > tree.LIMIT
     if is_crowded and tree.bucket(scale.path(abs(page.next)), depth) == start.bucket:
         return page._replace(depth=0)
@@ -209,11 +222,11 @@ def _list_above(table: Table, ranking: Ranking, limit: int, above: int) -> Entri
     """
     better = start_listing_above(table, ranking, limit, above)()
     if len(better) < limit:
-        return _to_page(start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
+        return _to_page(ranking, start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
     start = locate(table, ranking, Point(better[-1].number))
     following = start_listing_below(table, ranking, 1, better[0].number)()
     depth = len(start.bucket) // DIGITS
-    return _to_page([*reversed(better), *following], limit, start.rank, start.place, depth)
+    return _to_page(ranking, [*reversed(better), *following], limit, start.rank, start.place, depth)
 
 
 def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> EntriesPage:
@@ -223,7 +236,7 @@ def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> Ent
     its counter, or by another read. A neighbor who passes the player between the reads is listed once.
     """
     number, depth, scale, merit = own.number, own.depth, ranking.scale, own.number // TIE
-    levels = scale.score_levels(scale.path(number))
+    levels = ranking.levels(scale.path(number))
     read_better = start_listing_above(table, ranking, limit, number)
     read_worse = start_listing_below(table, ranking, limit + 1, number + 1)
     start = locate(table, ranking, Point(number, depth, own), has_ties=depth < levels)
@@ -235,7 +248,9 @@ def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> Ent
     ahead = min(max(limit // 2, limit - len(worse)), len(better))
     entries = [*reversed(better[:ahead]), *worse][: limit + 1]
     if is_whole and ahead == len(better):
-        return _to_page(entries, limit, 1, 1, depth)
+        return _to_page(ranking, entries, limit, 1, 1, depth)
+    if not ranking.is_shared:
+        return _to_page(ranking, entries, limit, start.rank - ahead, start.rank - ahead, depth)
 
     def count_ties(merit: int, others: Sequence[Entry], listed: Sequence[Entry]) -> int | None:
         """Count the ties that begin before the page."""
@@ -255,7 +270,7 @@ def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> Ent
             rank = locate(table, ranking, Point(entries[0].number, depth, own), has_ties=False).rank
         else:
             rank = place - ties
-    return _to_page(entries, limit, rank, place, depth)
+    return _to_page(ranking, entries, limit, rank, place, depth)
 
 
 def _count_equal(ranking: Ranking, merit: int, nodes: Nodes) -> int:
@@ -320,22 +335,25 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
     ahead = sum(entry.merit > entries[0].merit for entry in listed[:left])
     is_tied = len(prefix) >= DIGITS * levels and entries[0].merit == (top - 1) // TIE
     rank = 1 + better if is_tied else place - left + ahead
-    return _to_page(entries, limit, rank, place, len(prefix) // DIGITS)
+    return _to_page(ranking, entries, limit, rank, place, len(prefix) // DIGITS)
 
 
-def _to_page(entries: Sequence[Entry], limit: int, rank: int, place: int, depth: int) -> EntriesPage:
+def _to_page(
+    ranking: Ranking, entries: Sequence[Entry], limit: int, rank: int, place: int, depth: int
+) -> EntriesPage:
     """Build a page of consecutive entries, the first of which has this rank and place.
 
     Rank and place come from several reads, and the counters may be behind the index. The ranks are at least 1
     and never decrease.
     """
-    ranks = _ranks(entries, max(1, rank), place)
+    ranks = _ranks(entries, max(1, rank), place) if ranking.is_shared else itertools.count(max(1, place))
     items = [RankedEntry(rank, entry) for rank, entry in zip(ranks, entries[:limit], strict=False)]
     first = entries[0].number if items and place > 1 else 0
     if len(entries) <= limit:
         return EntriesPage(items, 0, 0, first)
-    last, following = entries[limit - 1 : limit + 1]
-    return EntriesPage(items, -last.number if last.merit == following.merit else last.number, depth, first)
+    last, following = (entry.number for entry in entries[limit - 1 : limit + 1])
+    is_tied = ranking.rank_key(last) == ranking.rank_key(following)
+    return EntriesPage(items, -last if is_tied else last, depth, first)
 
 
 def _ranks(entries: Sequence[Entry], rank: int, place: int) -> Iterator[int]:

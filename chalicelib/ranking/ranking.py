@@ -29,15 +29,30 @@ from chalicelib.ranking.tree import DIGITS, TIE, Node, Nodes, Scale
 
 
 class Ranking(NamedTuple):
-    """A set of players with scores: its name in the keys, its scale, and its number of shards."""
+    """A set of players with scores: its name in the keys, its scale, and its number of shards.
+
+    Equal scores share a rank if it `is_shared`. Otherwise the earlier score is ahead, and a rank is a place.
+    """
 
     name: str
     scale: Scale
     shards: int = 1
+    is_shared: bool = True
 
-    def number(self, merit: int, player: str) -> int:
-        """Return the number that orders a player among all. A better player has a greater number."""
-        return merit * TIE + tree.tie(self.name, player)
+    def number(self, merit: int, player: str, time: int = 0) -> int:
+        """Return the number that orders a player among all. A better player has a greater number.
+
+        `time` is when the player reached the score, in milliseconds since 1970.
+        """
+        return merit * TIE + tree.tie(self.name, player, None if self.is_shared else time)
+
+    def rank_key(self, number: int) -> int:
+        """Return the value that is equal for players who share a rank, and greater for a better rank."""
+        return number // TIE if self.is_shared else number
+
+    def levels(self, path: str) -> int:
+        """Return the number of levels of a path that decide a rank."""
+        return self.scale.score_levels(path) if self.is_shared else len(path) // DIGITS
 
 
 class Ranked(NamedTuple):
@@ -77,10 +92,10 @@ def shard_key(ranking: Ranking, shard: int) -> str:
     return f"R#{base64.urlsafe_b64encode(digest).decode()}#{shard}"
 
 
-def index_key(ranking: Ranking, player: str, merit: int) -> dict[str, Any]:
+def index_key(ranking: Ranking, player: str, number: int) -> dict[str, Any]:
     """Return the attributes that put a player's item into the index."""
     shard = zlib.crc32(player.encode()) % ranking.shards
-    return {"gsi1pk": shard_key(ranking, shard), "gsi1sk": ranking.number(merit, player)}
+    return {"gsi1pk": shard_key(ranking, shard), "gsi1sk": number}
 
 
 # -- contribution --------------------------------------------------------------------------------------

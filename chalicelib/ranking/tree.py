@@ -1,7 +1,8 @@
 """Ranks from counters of digits, as deep as the crowd needs: pure functions over prefixes of a path.
 
 A score is mapped to a *merit*, a whole number from 1 (the worst of the scale) up, and with a *tie*, a number
-that follows from the player, to the player's *number*. Numbers order all players of a ranking. The *path* of
+below it, to the player's *number*. The tie follows from the player, or also from the time of the score where
+the earlier of two equal scores is ahead. Numbers order all players of a ranking. The *path* of
 a number is a text of two digits a level. It orders as the number does. It begins with the score's magnitude
 (how many pairs of digits the score has, 50 and more for scores from 0 up), so short scores have short paths.
 The digits of the score and of the tie follow.
@@ -19,7 +20,7 @@ below it too. So one number shows whether all players of a bucket are counted in
 are, the digits of the counter are put into `full`, in its own node and on condition that it has not changed.
 
 >>> scale = Scale(least=0, most=999_999, decimals=0, descending=True)
->>> scale.merit(12_345), scale.path(12_346 * TIE + 67 * 10**16)[:10]
+>>> scale.merit(12_345), scale.path(12_346 * TIE + 67 * 10**20)[:10]
 (12346, '5301234567')
 >>> amounts(scale, 12_346 * TIE, 2) == {("", "53"): DEEP, ("53", "01"): 1}
 True
@@ -35,8 +36,11 @@ from typing import NamedTuple
 
 DIGITS = 2  # per level: 100 counters of a node fit into an item of 1 KB
 MOST = 10**15  # largest score in units, positive or negative: every JSON parser holds it exactly
-TIE = 10**18  # ties are below it: a million equal scores have two equal ties in one of two million boards
-TIE_LEVELS = 9
+TIE = 10**22  # ties are below it. The greatest merit has the other 16 of the 38 digits of a DynamoDB number.
+TIE_DIGITS = 22
+TIE_LEVELS = TIE_DIGITS // 2
+SPREAD = 10**18  # a million equal scores have two equal ties in one of two million boards
+MILLISECONDS = 10**13  # since 1970, until 2286
 EXACT = Context(prec=64)  # a DynamoDB number has 38 digits
 DEEP = 10**9  # more than a bucket has players. DynamoDB does not store the zeros of such a number.
 LIMIT = 120  # players of a bucket: their index entries, with UUIDs as names, are 16 KB or 2 RRU
@@ -96,8 +100,8 @@ class Scale(NamedTuple):
         size = offset if offset >= 0 else ~offset
         pairs = -(-len(str(size)) // DIGITS)
         if offset < 0:
-            return f"{ZERO - pairs}{10 ** (DIGITS * pairs) - 1 - size:0{DIGITS * pairs}}{tie:018}"
-        return f"{ZERO + pairs}{size:0{DIGITS * pairs}}{tie:018}"
+            return f"{ZERO - pairs}{10 ** (DIGITS * pairs) - 1 - size:0{DIGITS * pairs}}{tie:0{TIE_DIGITS}}"
+        return f"{ZERO + pairs}{size:0{DIGITS * pairs}}{tie:0{TIE_DIGITS}}"
 
     def offsets(self, prefix: str) -> Range:
         """Return the first and last offset of a prefix of at least one level."""
@@ -112,10 +116,10 @@ class Scale(NamedTuple):
         return max(low, shorter), high
 
     def numbers(self, prefix: str) -> Range:
-        """Return the least and greatest number of a prefix of at least one level."""
-        low, high = (offset - self.low + 1 for offset in self.offsets(prefix))
+        """Return the least and greatest number of a prefix of at least one level, within the scale."""
+        low, high = (min(max(offset - self.low + 1, 1), self.span) for offset in self.offsets(prefix))
         tie = prefix[self.score_levels(prefix) * DIGITS :]
-        return low * TIE + int(tie.ljust(18, "0")), high * TIE + int(tie.ljust(18, "9"))
+        return low * TIE + int(tie.ljust(TIE_DIGITS, "0")), high * TIE + int(tie.ljust(TIE_DIGITS, "9"))
 
     def score_levels(self, path: str) -> int:
         """Return the number of levels of a path down to the last digits of the score."""
@@ -151,10 +155,17 @@ class Node(NamedTuple):
 Nodes = Mapping[str, Node]
 
 
-def tie(ranking: str, player: str) -> int:
-    """Return the number that orders a player among equal scores: pseudo-random, and always the same."""
+def tie(ranking: str, player: str, time: int | None = None) -> int:
+    """Return the number that orders a player among equal scores, which is always the same.
+
+    It is pseudo-random, and ends with zeros, which DynamoDB does not store. With a `time` in milliseconds
+    since 1970, the earlier score has the greater number. Scores of one millisecond are in a random order.
+    """
     digest = hashlib.blake2b(f"{ranking}\n{player}".encode(), digest_size=16).digest()
-    return int.from_bytes(digest) % TIE
+    if time is None:
+        return int.from_bytes(digest) % SPREAD * (TIE // SPREAD)
+    left, spread = MILLISECONDS - 1 - min(max(time, 0), MILLISECONDS - 1), TIE // MILLISECONDS
+    return left * spread + int.from_bytes(digest) % spread
 
 
 def divide(counter: int) -> tuple[int, int]:

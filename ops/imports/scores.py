@@ -195,16 +195,17 @@ def write(table: Table, board: str, found: Iterable[Submission | Skip]) -> Summa
 def _prepare(table: Table, name: str, block: Iterable[Submission | Skip]) -> None:
     """Prepare the ranking for the players of a block whose scores follow from the rows."""
     board = boards.find(new_context(table, datetime.now(UTC)), name)
-    scores: dict[str, Decimal] = {}
+    scores: dict[str, tuple[Decimal, str]] = {}  # and the times
     for submission in block:
         if isinstance(submission, Submission):
-            earlier = scores.get(submission.player, Decimal(0)) if board.operator == "increment" else 0
-            scores[submission.player] = submission.value + earlier
-    ranking, numbers = board.ranking, []
-    for player, score in scores.items():
+            sums = submission.player in scores and board.operator == "increment"
+            earlier = scores[submission.player][0] if sums else 0
+            scores[submission.player] = submission.value + earlier, submission.time
+    numbers = []
+    for player, reached in scores.items():
         with contextlib.suppress(ValueError):  # a sum that is off the scale
-            numbers.append(ranking.number(ranking.scale.merit(score), player))
-    deepening.prepare(table, ranking, numbers)
+            numbers.append(leaderboards.number(board, player, *reached))
+    deepening.prepare(table, board.ranking, numbers)
 
 
 def _batches(found: Iterable[Submission | Skip], summary: Summary) -> Iterator[list[Submission]]:

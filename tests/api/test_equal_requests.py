@@ -158,7 +158,8 @@ RANKING = ranking.Ranking("BOARD#b#1", Scale(0, 9_999, 0, True))
 def put(table: Table, player: str, score: int) -> None:
     """Write a player's score, as far as the index needs it."""
     item = scores.score_key("b", 1, player)._asdict()
-    table.put(item | ranking.index_key(RANKING, player, RANKING.scale.merit(score)))
+    number = RANKING.number(RANKING.scale.merit(score), player)
+    table.put(item | ranking.index_key(RANKING, player, number))
 
 
 def players(part: positions.EntriesPage) -> list[str]:

@@ -177,7 +177,15 @@ def test_dynamodb_accepts_the_longest_index_keys() -> None:
     progress = {"pk": f"CHALLENGE#{NAME}#PLAYER#{NAME}", "sk": "PROGRESS"}
     items: list[Item] = [
         events.event_key(View(URL, NOW, "c" * 128))._asdict() | {"days": 400},
-        score | {"score": MOST, "scale": list(BOARD.scale), "shards": 32, "depth": 9, "version": 1},
+        score
+        | {
+            "score": MOST,
+            "scale": list(BOARD.scale),
+            "shards": 32,
+            "depth": 9,
+            "version": 1,
+            "gsi1sk": 2 * 10**37,
+        },
         progress | {"found": 100, "depth": 9, "gsi1sk": 10**30},
         comments.comment_key(NAME, ulids.new(NOW))._asdict() | stamped,
     ]

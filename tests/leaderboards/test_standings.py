@@ -25,19 +25,27 @@ def submit(site: Site, player: str, id: str, value: int, **more: Any) -> tuple[i
 class Twin:
     """The scores of a board, and the standing of each player by counting all of them."""
 
-    def __init__(self, operator: str, order: str) -> None:
-        self.operator, self.order, self.scores = operator, order, dict[str, int]()
+    def __init__(self, operator: str, order: str, ties: str) -> None:
+        self.operator, self.order, self.ties = operator, order, ties
+        self.scores, self.times = dict[str, int](), dict[str, int]()
 
-    def submit(self, player: str, value: int) -> None:
+    def submit(self, player: str, value: int, time: int) -> None:
         before, better = self.scores.get(player), max if self.order == "desc" else min
         if before is not None and self.operator != "set":
             value = before + value if self.operator == "increment" else better(before, value)
         self.scores[player] = value
+        if self.operator != "best" or value != before:
+            self.times[player] = time
 
     def stand(self, player: str) -> dict[str, Any]:
         own, count = self.scores[player], len(self.scores)
         ahead = [abs(score - own) for score in self.scores.values() if self._is_better(score, own)]
-        rank = 1 + len(ahead)
+        earlier = [
+            other
+            for other, score in self.scores.items()
+            if score == own and self.times[other] < self.times[player]
+        ]
+        rank = 1 + len(ahead) + (len(earlier) if self.ties == "first" else 0)
         return {
             **{"player": player, "name": None, "score": own, "rank": rank, "of": count},
             "percentile": round(100 * (count - rank + 1) / count, 2),
@@ -48,17 +56,18 @@ class Twin:
         return score > own if self.order == "desc" else score < own
 
 
+@pytest.mark.parametrize("ties", ["shared", "first"])
 @pytest.mark.parametrize("limit", [2, tree.LIMIT])
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("operator", ["best", "set", "increment"])
 def test_a_submission_returns_the_standing_that_it_leads_to(
-    site: Site, monkeypatch: pytest.MonkeyPatch, operator: str, order: str, limit: int
+    site: Site, monkeypatch: pytest.MonkeyPatch, operator: str, order: str, limit: int, ties: str
 ) -> None:
     """Twelve players in shallow and in deep trees gain, fall, tie, leave and come back."""
     monkeypatch.setattr(tree, "LIMIT", limit)
     monkeypatch.setattr(deepening, "STEP", 2)
-    define(site, operator=operator, order=order, min=-9999, max=9999)
-    twin, rng = Twin(operator, order), random.Random(f"{operator} {order}")
+    define(site, operator=operator, order=order, min=-9999, max=9999, ties=ties)
+    twin, rng = Twin(operator, order, ties), random.Random(f"{operator} {order}")
     players = [f"p{number}" for number in range(12)]
     for number in range(60):
         player = rng.choice(players)
@@ -69,8 +78,9 @@ def test_a_submission_returns_the_standing_that_it_leads_to(
             if number % 2:
                 site.settle()
         value = rng.choice([-900, -1, 0, 1, 5, 50, 51, 99, 100, 5000])
-        twin.submit(player, value)
-        assert submit(site, player, f"{number}", value) == (201, twin.stand(player)), number
+        twin.submit(player, value, number)
+        time = f"2026-11-20T10:00:{number:02}Z"
+        assert submit(site, player, f"{number}", value, time=time) == (201, twin.stand(player)), number
         site.settle()
         assert site.get(f"/leaderboards/b/players/{player}") == twin.stand(player)
 
@@ -133,3 +143,36 @@ def test_a_standing_is_asked_for(site: Site) -> None:
         "POST", "/leaderboards/b/scores?standing=maybe", body, Authorization=site.admin()
     )
     assert (status, answer["code"]) == (400, "BadRequest")
+
+
+def test_where_the_first_is_ahead_every_call_ranks_equal_scores_by_their_time(site: Site) -> None:
+    """A late submission has the place of its time, in whatever order the submissions arrive."""
+    define(site, operator="best", ties="first")
+    for player, value, second in (
+        *(("dee", 20, 4), ("bob", 20, 2), ("eve", 10, 0), ("ann", 30, 9), ("cem", 20, 7)),
+        *(("cem", 20, 3), ("cem", 20, 8)),  # the same value earlier, and later
+    ):
+        answer = submit(site, player, f"{value}-{second}", value, time=f"2026-11-20T10:00:0{second}Z")[1]
+    assert (answer["rank"], answer["toNext"]) == (3, 10)
+    site.settle()
+    board = "/leaderboards/b"
+    whole = [(1, "ann"), (2, "bob"), (3, "cem"), (4, "dee"), (5, "eve")]
+
+    def entries(query: str) -> list[tuple[int, str]]:
+        found = site.get(f"{board}/entries?{query}")
+        return [(item["rank"], item["player"]) for item in found["items"]]
+
+    assert entries("") == whole
+    assert entries("place=3&limit=2") == whole[2:4]
+    assert entries("around=dee&limit=3") == whole[2:5]
+    below = site.get(f"{board}/entries?limit=2")["cursor"]
+    assert entries(f"limit=2&cursor={below}") == whole[2:4]
+    above = site.get(f"{board}/entries?limit=2&cursor={below}")["previous"]
+    assert entries(f"limit=2&cursor={above}") == whole[:2]
+    assert [site.get(f"{board}/players/{player}")["rank"] for _, player in whole] == [1, 2, 3, 4, 5]
+    assert site.get(f"{board}/rank?score=20") == {"score": 20, "rank": 5, "players": 3, "of": 5}
+    listed = site.get(f"{board}/standings?players=eve,dee,bob")["items"]
+    assert [(item["rank"], item["among"]) for item in listed] == [(2, 1), (4, 2), (5, 3)]
+    assert "4th of 5" in str(site.get(f"{board}/players/dee/card.svg"))
+    shared = {"title": "b", "operator": "best"}
+    assert site.call("PUT", board, shared, Authorization=site.admin())[0] == 409

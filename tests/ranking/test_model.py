@@ -18,13 +18,15 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.ranking import deepening, positions, ranking, tree
 from chalicelib.ranking.positions import Point
 from chalicelib.ranking.ranking import Ranked, Ranking
-from chalicelib.ranking.tree import TIE, Scale
+from chalicelib.ranking.tree import Scale
 from tests.leaderboards.test_rankings import NOW
 from tests.support.contexts import new_context
 from tests.support.interleavings import Memory, Sequential, Worker, explore
 from tests.support.records import record
 
 RANKING = Ranking("BOARD#b#1", Scale(0, 9999, 0, True))
+FIRST = RANKING._replace(is_shared=False)
+TIMES = {"a": 3, "b": 9, "c": 1, "d": 7}  # of the scores, in units that the first level of ties tells apart
 BUCKET = "52"  # of all scores here: 1100 to 1300
 
 
@@ -59,7 +61,7 @@ def contribution(item: Item) -> Any:
 def write(table: Any, player: str, score: int) -> None:
     """Write a score as a submission does: read the item and the depth of its path, then write."""
     before = table.get(key_of(player), consistent=True)
-    number = RANKING.number(score + 1, player)
+    number = RANKING.number(score + 1, player, TIMES[player] * 10**11)
     depth = ranking.choose_depth(table, RANKING, number, before)
     given: dict[str, Any] = {"condition": "attribute_not_exists(pk)"}
     if before:
@@ -68,7 +70,7 @@ def write(table: Any, player: str, score: int) -> None:
             "names": {"#depth": "depth"},
             "values": {":was": before["depth"]},
         }
-    entry = ranking.index_key(RANKING, player, number // TIE)
+    entry = ranking.index_key(RANKING, player, number)
     table.put(key_of(player)._asdict() | entry | {"depth": depth}, **given)
 
 
@@ -132,7 +134,9 @@ def assert_exact(table: Memory) -> None:
     ordered = sorted((ranked.number for ranked in found), reverse=True)
     for ranked in found:
         position = positions.locate(table, RANKING, Point(ranked.number, ranked.depth))  # type: ignore[arg-type]
-        assert (position.place, position.players) == (1 + ordered.index(ranked.number), len(found))
+        better = sum(RANKING.rank_key(other) > RANKING.rank_key(ranked.number) for other in ordered)
+        place = 1 + ordered.index(ranked.number)
+        assert (position.rank, position.place, position.players) == (better + 1, place, len(found))
 
 
 def explore_workers(workers: Sequence[Worker], before: Sequence[str] = ()) -> int:
@@ -168,6 +172,12 @@ SCENARIOS: dict[str, tuple[list[Worker], list[str]]] = {
     "a deepening, and one who comes": ([player("deepen"), player("c 1200 ~")], CROWD),
     "the last of a deepening, and one who leaves": ([player("b ~"), player("a - ~")], DEEPENED),
 }
+TIED = ["a 1100 ~", "b 1100 ~"]
+TIES: dict[str, tuple[list[Worker], list[str]]] = {
+    "two who come to a tie": ([player("c 1100 ~"), player("d 1100 ~")], TIED),
+    "a deepening, and one who comes to a tie": ([player("deepen"), player("c 1100 ~")], TIED),
+    "one who comes to a tie, and one who leaves it": ([player("c 1100 ~"), player("a 1200 ~")], TIED),
+}
 LONG: dict[str, tuple[list[Worker], list[str]]] = {
     "two imports, and a player": ([importer(1100, 1200), importer(1100, 1101), player("a 1100 ~")], []),
     "the last of a deepening, and one who comes": ([player("b ~"), player("c 1200 ~")], DEEPENED),
@@ -185,6 +195,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_interleaving_leaves_exact_ranks(scenario: str) -> None:
     assert explore_workers(*SCENARIOS[scenario]) > 50
+
+
+@pytest.mark.parametrize("scenario", TIES)
+def test_every_interleaving_leaves_exact_ranks_where_the_first_is_ahead(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "RANKING", FIRST)
+    assert explore_workers(*TIES[scenario]) > 40
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chalicelib.ranking import tree
+from chalicelib.ranking.ranking import Ranking
 from chalicelib.ranking.tree import DEEP, MOST, Node, Nodes, Scale
 
 SCALES = (
@@ -137,6 +138,16 @@ def test_a_path_begins_at_the_magnitude_of_the_score() -> None:
     wide = Scale(-MOST, MOST, 0, True)
     for score, levels in ((0, 2), (99, 2), (100, 3), (999_999, 4), (-1, 2), (-100, 2), (-101, 3), (MOST, 9)):
         assert wide.score_levels(wide.path(wide.merit(score) * tree.TIE)) == levels
+
+
+def test_the_earlier_of_two_equal_scores_has_the_greater_number() -> None:
+    first = Ranking("BOARD#b#1", SCALES[5], is_shared=False)
+    span = SCALES[5].span
+    times = [-1, 0, 1, 1_732_000_000_000, 1_732_000_000_001, tree.MILLISECONDS - 1]
+    numbers = [first.number(span, f"p{time}", time) for time in times]
+    assert numbers[1:] == sorted(numbers[1:], reverse=True)
+    assert numbers[0] // 10**9 == numbers[1] // 10**9  # a time before 1970 is read as 1970
+    assert all(span * tree.TIE <= number < (span + 1) * tree.TIE < 10**38 for number in numbers)
 
 
 def test_the_documented_examples_run() -> None:
