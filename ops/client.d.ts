@@ -75,7 +75,6 @@ export interface ChatEvents {
   error: DetailEvent<{ code: Code }>;
   /** There is no socket. */
   failed: DetailEvent<HubbubError>;
-  frame: DetailEvent<{ way: "SEND" | "RECV"; name: string }>;
 }
 
 /** A place in a lobby of the chat. */

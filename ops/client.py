@@ -1,4 +1,4 @@
-"""Writes the client's calls (web/lib/core.js) and types (web/lib/hubbub.d.ts) from the OpenAPI document.
+"""Writes the client's calls (web/lib/calls.js) and types (web/lib/hubbub.d.ts) from the OpenAPI document.
 
 The calls are part of the module that is served, so they are committed. The types are written when the client
 is packed (`prepack` in web/package.json). Those of requests and responses are generated. The rest is in
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "web" / "lib" / "core.js"
+SOURCE = ROOT / "web" / "lib" / "calls.js"
 TYPES = ROOT / "web" / "lib" / "hubbub.d.ts"
 FRAME = Path(__file__).with_suffix(".d.ts")
 JSON = "application/json"

@@ -4,6 +4,7 @@ import "./lib/language.js"; // first, because the widgets speak the language of 
 import { allowsGuests, api, isLocal, refused, socket } from "./lib/config.js";
 import { make, onSubmit } from "./lib/dom.js";
 import { showHeader } from "./lib/header.js";
+import "./lib/calls.js";
 import { Hubbub } from "./lib/core.js";
 import { words } from "./lib/words.js";
 import "./widgets/views.js";

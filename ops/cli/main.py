@@ -262,7 +262,7 @@ def table(output: Path | None) -> None:
 
 @main.command()
 def client() -> None:
-    """Write the client's calls and types (web/lib/core.js and hubbub.d.ts) from the OpenAPI document."""
+    """Write the client's calls and types (web/lib/calls.js and hubbub.d.ts) from the OpenAPI document."""
     from ops.client import write
 
     for path in write():

@@ -5,17 +5,17 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from local.engines.engine import ROOT
 from ops.aws import page_bundle
 from tests.support.other_site import OtherSite
-from tests.support.pages import FEATURES, open_page, show, token, wait_until_live
-from tests.support.running import Run
+from tests.support.pages import open_page, show, token, wait_until_live
+from tests.support.running import Run, until
 
 pytestmark = pytest.mark.long  # the page's tests again, on the bundle of a package
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # files, the HTML, the icon and the configuration among them
 REQUESTS = 20  # of the front page until its first features are shown, with calls of the API
+SCRIPTS = 5  # of a widget: itself, what all share, its words, and two for a chart of scores
 SHIPPED = 15 * 1024, 40 * 1024  # bytes that a browser loads for a widget, and for all of them together
 
 
@@ -138,38 +139,75 @@ def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) ->
     assert len(found) <= MOST, sorted(found)
 
 
-@pytest.mark.parametrize(("language", "scripts"), [("en", 4), ("de", 7)])
+# Each widget with every attribute that makes it load more, and what it shows last.
+WIDEST = {
+    "views": ("chart socket", ".plot path"),
+    "leaderboard": ('board="demo" submit distribution guest socket', ".plot path"),
+    "challenge": ('challenge="demo" guest socket', ".plot path"),
+    "comments": ('product="demo" guest socket', "li [part=text]"),
+    "chat": ("", "[part=tools] button"),
+}
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
 def test_the_widgets_are_small_and_share_what_they_have_in_common(
-    browser: Browser, deployed: Run, page_of: Callable[[str, str], str], language: str, scripts: int
+    browser: Browser, filled: Run, language: str
 ) -> None:
     """Bytes of scripts as API Gateway sends them: compressed."""
     each: dict[str, dict[str, int]] = {}
-    for name in ("views", *FEATURES[1:]):
-        sizes = each[name] = {}
+    with OtherSite() as site:
+        for name, (attributes, last) in WIDEST.items():
+            sizes = each[name] = {}
 
-        def note(answer: Response, sizes: dict[str, int] = sizes) -> None:
-            if answer.url.endswith(".js"):
-                sizes[answer.url] = len(gzip.compress(answer.body(), 9))
+            def note(answer: Response, sizes: dict[str, int] = sizes) -> None:
+                if answer.url.endswith(".js"):
+                    sizes[answer.url] = len(gzip.compress(answer.body(), 9))
 
-        with open_page(browser, "about:blank") as page:
-            page.on("response", note)
-            page.goto(page_of(name, language), wait_until="networkidle")
-            page.wait_for_selector(f"hubbub-{name}[data-state]:not([data-state=loading])")
-        assert len(sizes) <= scripts, sorted(sizes)
-        assert sum(sizes.values()) < SHIPPED[0], sizes
+            url = site.publish(
+                f"/{name}",
+                f'<!doctype html><html lang="{language}"><title>Shop</title>'
+                f'<script type="module" src="{below(filled)}/web/widgets/{name}.js"></script>'
+                f"<hubbub-{name} {attributes}></hubbub-{name}>",
+            )
+            with open_page(browser, "about:blank") as page:
+                page.on("response", note)
+                page.goto(url)
+                page.locator(f"hubbub-{name} {last}").first.wait_for()
+            assert len(sizes) <= SCRIPTS, sorted(sizes)
+            assert any(f"/words-{language}/" in file for file in sizes)
+            assert not any(
+                f"/words-{other}/" in file for other in {"en", "de"} - {language} for file in sizes
+            )
+    totals = {name: sum(sizes.values()) for name, sizes in each.items()}
+    assert max(totals.values()) < SHIPPED[0], (totals, each)
     all_of_them = {url: size for sizes in each.values() for url, size in sizes.items()}
     assert sum(all_of_them.values()) < SHIPPED[1], all_of_them
 
 
-@pytest.fixture
-def page_of(deployed: Run) -> Iterator[Callable[[str, str], str]]:
-    """Return a function that publishes a page of another site with one widget, in a language."""
-    with OtherSite() as site:
-        script = f'<script type="module" src="{below(deployed)}/web/widgets/NAME.js"></script>'
-        html = f'<!doctype html><html lang="LANGUAGE"><title>Shop</title>{script}<hubbub-NAME></hubbub-NAME>'
-        yield lambda name, language: site.publish(
-            f"/{name}", html.replace("NAME", name).replace("LANGUAGE", language)
-        )
+@pytest.fixture(scope="module")
+def filled(deployed: Run) -> Run:
+    """The deployed product with the demo data."""
+    assert deployed.call("POST", "/api/local/demo", {})[0] == 202
+
+    def has_items(path: str) -> Any:
+        return deployed.call("GET", f"/api{path}")[1].get("items")
+
+    until(lambda: has_items("/leaderboards/demo/distribution"), "scores")
+    until(lambda: has_items("/products/demo/comments"), "comments")
+    until(lambda: deployed.call("GET", "/api/challenges/demo/statistics")[1].get("players"), "answers")
+    return deployed
+
+
+def test_a_widget_names_calls_of_the_api() -> None:
+    """A widget does not load the names of the client, so no name may stand in its calls."""
+    calls = set(re.findall(r'^  \w+: "(\w+)!? ([^"]+)",$', (ROOT / "web/lib/calls.js").read_text(), re.M))
+    named = re.compile(r"""\b(?:call|react|send|request)\(("[^"]*"|`[^`]*`)""")
+    for path in [*(ROOT / "web" / "widgets").glob("*.js"), ROOT / "web/lib/core.js"]:
+        for text in named.findall(path.read_text()):
+            verbs, _, address = text[1:-1].rpartition(" ")  # two verbs in `${isCast ? "PUT" : "DELETE"} …`
+            assert verbs, f"{path.name} names a call as the client does: {text}"
+            for verb in re.findall("[A-Z]{3,}", verbs):
+                assert (verb, address) in calls, f"{path.name}: {text}"
 
 
 def test_the_beacon_is_less_than_5_kb(web: Path) -> None:

@@ -1,8 +1,7 @@
 // A leaderboard's page: its players, the distribution of their scores, removing a player, and ending the season.
 
-import { Bars } from "../lib/chart.js";
 import { make } from "../lib/dom.js";
-import { histogram } from "../lib/histogram.js";
+import { Histogram } from "../lib/histogram.js";
 import { count, formats, points } from "../lib/language.js";
 import { words } from "../lib/words.js";
 import { call } from "./client.js";
@@ -13,7 +12,7 @@ const ENTRIES = 20;
 const text = words.admin;
 const byId = (id) => document.getElementById(id);
 const card = byId("board-page"), box = card.querySelector(".page-of");
-const bars = new Bars();
+const bars = new Histogram();
 
 let shown = "", turn = 0;
 
@@ -74,7 +73,7 @@ function draw(name, board, buckets, page) {
     page.items.length ? rows : make("p", { className: "quiet" }, words.leaderboard.none),
     more, make("div", { className: "row" }, end),
   );
-  if (buckets.length) bars.show(plot, histogram(buckets, { unit: board.unit, text: words.leaderboard, words, formats }));
+  if (buckets.length) bars.showScores(plot, buckets, { unit: board.unit, text: words.leaderboard, words, formats });
 }
 
 function head() {

@@ -1,5 +1,6 @@
 // The client of the admin page. It calls only the API that served the page, so no link can redirect the token.
 
+import "../lib/calls.js";
 import { Hubbub, HubbubError } from "../lib/core.js";
 import { words } from "../lib/words.js";
 

@@ -1,12 +1,27 @@
 // Bar charts in the colours of the page. A chart can be read with the pointer, with the arrow keys, and as text.
 
-import { callDocument, make } from "./dom.js";
-
 const GUTTER = 44; // pixels, at least, for the labels of the y axis
 const STEPS = 4; // at most so many lines above the axis
 const WIDEST = 64; // pixels of a bar
 const FONT = "12px system-ui, 'DejaVu Sans', sans-serif";
-const context = make("canvas").getContext("2d");
+const HTML = "http://www.w3.org/1999/xhtml", SVG = "http://www.w3.org/2000/svg";
+
+/** Create an element. An <img name=createElementNS> of the page would hide the method of the document. */
+function create(space, name, attributes = {}) {
+  const element = Document.prototype.createElementNS.call(document, space, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
+
+const draw = (name, attributes) => create(SVG, name, attributes);
+
+function box(name, text = "") {
+  const made = create(HTML, "div", { class: name });
+  made.textContent = text;
+  return made;
+}
+
+const context = create(HTML, "canvas").getContext("2d");
 
 /** Return the width of a label in pixels. */
 function measure(text) {
@@ -14,16 +29,10 @@ function measure(text) {
   return context.measureText(text).width;
 }
 
-function draw(name, attributes) {
-  const shape = callDocument("createElementNS", "http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
-  return shape;
-}
-
 export class Bars {
   #host = null; #shown = null; #chosen = -1; #gutter = GUTTER; #watch = new ResizeObserver(() => this.#fit());
   #svg = draw("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
-  #marks = make("div", { className: "marks" }); #below = make("div", { className: "ticks" });
+  #marks = box("marks"); #below = box("ticks");
 
   /**
    * Show series of equal length in a figure. A series has `values`, its `className`, and the `width` of a bar as a part
@@ -111,14 +120,14 @@ export class Bars {
         const left = Math.max(0, Math.min(centre - half, width - 2 * half - 1));
         if (left < end + 6) return [];
         end = left + 2 * half;
-        return [place(make("div", { className: "tick" }, text), { left: `${left}px`, top: `${top}px` })];
+        return [place(box("tick", text), { left: `${left}px`, top: `${top}px` })];
       });
     };
     this.#below.classList.toggle("single", !found.some(({ below }) => below));
-    this.#below.replaceChildren(...row("text", 9), ...row("below", 25), make("div", { className: "x-title" }, xTitle));
+    this.#below.replaceChildren(...row("text", 9), ...row("below", 25), box("x-title", xTitle));
     this.#marks.replaceChildren(
-      ...splits.map((value) => place(make("div", { className: "mark" }, short(value)), { top: `${100 - (100 * value) / splits.at(-1)}%` })),
-      make("div", { className: "y-title" }, yTitle),
+      ...splits.map((value) => place(box("mark", short(value)), { top: `${100 - (100 * value) / splits.at(-1)}%` })),
+      box("y-title", yTitle),
     );
   }
 

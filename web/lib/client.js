@@ -1,6 +1,7 @@
 // The dashboard's client of the API: `hubbub.js` with a time limit.
 
 import { api, socket } from "./config.js";
+import "./calls.js";
 import { Hubbub, HubbubError } from "./core.js";
 import { words } from "./words.js";
 

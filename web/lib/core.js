@@ -1,73 +1,6 @@
-// The calls, guests and live values of the client (hubbub.js). socket.js is loaded when a socket is needed.
+// Requests, guests and live values of the client (hubbub.js).
 
-// Written by `python -m ops client`: each call with its method and path. `!` needs a token.
-// The names behind `?` are sent in the query, the others in the body. A call without a body sends all in the query.
-const CALLS = {
-  postGuest: "POST guests",
-  postViews: "POST views",
-  getViews: "GET views",
-  getViewsSeries: "GET views/series",
-  getViewsEvents: "GET! views/events",
-  getViewsTop: "GET views/top",
-  getViewsSite: "GET views/site",
-  getViewsReferrers: "GET views/referrers",
-  getViewsVisitors: "GET views/visitors",
-  getViewsCampaigns: "GET views/campaigns",
-  getViewsGoals: "GET views/goals",
-  getSites: "GET! sites",
-  putSite: "PUT! sites/{site}",
-  getSite: "GET! sites/{site}",
-  deleteSite: "DELETE! sites/{site}",
-  postSiteLink: "POST! sites/{site}/links",
-  putBoard: "PUT! leaderboards/{board}",
-  getBoard: "GET leaderboards/{board}",
-  getBoards: "GET! leaderboards",
-  postSeason: "POST! leaderboards/{board}/seasons",
-  postScore: "POST! leaderboards/{board}/scores?standing",
-  getRank: "GET leaderboards/{board}/rank",
-  getScore: "GET leaderboards/{board}/score",
-  getStandings: "GET leaderboards/{board}/standings",
-  getPlayer: "GET leaderboards/{board}/players/{player}",
-  deletePlayer: "DELETE! leaderboards/{board}/players/{player}",
-  getActivities: "GET! leaderboards/{board}/players/{player}/activities",
-  getEntries: "GET leaderboards/{board}/entries",
-  getDistribution: "GET leaderboards/{board}/distribution",
-  putChallenge: "PUT! challenges/{challenge}",
-  getChallenge: "GET challenges/{challenge}",
-  getChallenges: "GET! challenges",
-  postChallengePath: "POST! challenges/{challenge}/paths",
-  getChallengePlayer: "GET! challenges/{challenge}/players/{player}",
-  deleteChallengePlayer: "DELETE! challenges/{challenge}/players/{player}",
-  deleteChallengePath: "DELETE! challenges/{challenge}/players/{player}/paths/{path}",
-  getChallengeLeaders: "GET challenges/{challenge}/leaders",
-  getChallengeStatistics: "GET challenges/{challenge}/statistics",
-  putProduct: "PUT! products/{product}",
-  getProduct: "GET products/{product}",
-  deleteProduct: "DELETE! products/{product}",
-  postComment: "POST! products/{product}/comments",
-  getComments: "GET products/{product}/comments",
-  getAllComments: "GET! comments",
-  getProducts: "GET! products",
-  getHidden: "GET! products/{product}/hidden",
-  getComment: "GET products/{product}/comments/{id}",
-  patchComment: "PATCH! products/{product}/comments/{id}",
-  deleteComment: "DELETE! products/{product}/comments/{id}",
-  putVote: "PUT! products/{product}/comments/{id}/vote",
-  deleteVote: "DELETE! products/{product}/comments/{id}/vote",
-  postReply: "POST! products/{product}/comments/{id}/replies",
-  getReplies: "GET products/{product}/comments/{id}/replies",
-  patchReply: "PATCH! products/{product}/comments/{id}/replies/{reply}",
-  deleteReply: "DELETE! products/{product}/comments/{id}/replies/{reply}",
-  getAllReplies: "GET! replies",
-  getStatistics: "GET products/{product}/statistics",
-  getLeaders: "GET products/leaders",
-  getLag: "GET! lag",
-  getQuarantine: "GET! quarantine",
-  getChatReports: "GET! chat/reports",
-  postChatReport: "POST! chat/reports/{id}",
-  getHealth: "GET health",
-  getPageConfig: "GET web/config.json",
-};
+import { Listener } from "./socket.js";
 
 const HOUR = 3_600_000; // ms
 const TOPICS = 10; // of a connection
@@ -84,6 +17,7 @@ export class HubbubError extends Error {
 
 export class Hubbub {
   static Chat; // chat.js sets it
+  static calls = {}; // calls.js sets them
   #api; #options; #token = ""; #socket; #listeners = [];
 
   constructor(api, options = {}) {
@@ -92,8 +26,9 @@ export class Hubbub {
     this.#socket = options.socket;
   }
 
+  /** Send a call, given by its name or as "GET leaderboards/{board}". Widgets do the latter, and do not load calls.js. */
   async request(name, args = {}, { idempotencyKey, ifMatch, signal, auth } = {}) {
-    const [method, template, ...queried] = CALLS[name].split(/[ ?&]/);
+    const [method, template, ...queried] = (Hubbub.calls[name] ?? name).split(/[ ?&]/);
     const rest = { ...args };
     const path = template.replace(/{(\w+)}/g, (_, part) => {
       const value = rest[part];
@@ -158,7 +93,7 @@ export class Hubbub {
     // The server may keep another spelling of the name.
     if (!guest || (name != null && guest.asked !== asked && (guest.name ?? "") !== asked)) {
       this.token = guest?.token;
-      guest = { ...(await this.postGuest({ name: asked }, { auth: true })), asked, api: this.#api };
+      guest = { ...(await this.request("POST guests", { name: asked }, { auth: true })).body, asked, api: this.#api };
       guests.set(this.#api, guest);
       try {
         localStorage.setItem(`hubbub.guest ${this.#api}`, JSON.stringify(guest));
@@ -176,7 +111,7 @@ export class Hubbub {
     const load = () => isOpen || globalThis.document?.visibilityState === "hidden" || poll().then((value) => isStopped || isOpen || onValue(value), () => {});
     const timer = poll && setInterval(load, every);
     const listen = async () => {
-      const address = await this.#findSocket(), { Listener } = await import("./socket.js");
+      const address = await this.#findSocket();
       if (isStopped) return;
       listener = this.#listeners.find((known) => known.topics.size < TOPICS && !known.topics.has(topic));
       if (!listener) this.#listeners.push((listener = new Listener(address, this.#options)));
@@ -206,7 +141,7 @@ export class Hubbub {
   }
 
   async #findSocket() {
-    this.#socket ??= (await this.getPageConfig()).socket || undefined;
+    this.#socket ??= (await this.request("GET web/config.json")).body.socket || undefined;
     if (!this.#socket) throw new HubbubError("NotFound", "This stage has no sockets.");
     return this.#socket;
   }
@@ -221,19 +156,4 @@ export class Hubbub {
     if (isRefused || !this.#token) this.#token = await token(isRefused);
     return this.#token;
   }
-}
-
-for (const name of Object.keys(CALLS)) {
-  Hubbub.prototype[name] = function (args, options) {
-    const load = async (more) => (await this.request(name, { ...args, ...more }, options)).body;
-    const first = load();
-    // A list can be awaited, which gives its first page, or iterated over, which loads page after page.
-    first[Symbol.asyncIterator] = async function* () {
-      for (let page = await first; ; page = await load({ cursor: page.cursor })) {
-        yield* page.items;
-        if (!page.cursor) return;
-      }
-    };
-    return first;
-  };
 }

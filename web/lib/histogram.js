@@ -1,8 +1,15 @@
 // The distribution of scores as a chart, in ranges with round edges.
 
+import { Bars } from "./chart.js";
+
 const MOST_BARS = 30;
 
-/** Return what `Bars` shows of the ranges of scores. `score` highlights its range. */
+export class Histogram extends Bars {
+  /** Show ranges of scores in a figure. The range of the `score` is highlighted. */
+  showScores(host, buckets, options) { this.show(host, histogram(buckets, options)); }
+}
+
+/** Return what `Bars` shows of the ranges of scores. */
 export function histogram(buckets, { unit, score, text, words, formats: { points, short } }) {
   const merged = merge(buckets);
   return {

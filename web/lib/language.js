@@ -1,6 +1,7 @@
 // The language of the page, and numbers, dates and times in it. The visitor chooses it in the header; before that,
 // the browser's languages decide.
 
+import { datesFor } from "./dates.js";
 import { formatsFor } from "./formats.js";
 
 export const LANGUAGES = { en: "English", de: "Deutsch" };
@@ -29,8 +30,10 @@ export function useLanguage(tag) {
 }
 
 // English dates are written as in Britain: "17 May 2015", "13:00".
-export const formats = formatsFor(language === "en" ? "en-GB" : language);
-export const { count, points, decimal, percent, dates, clock: localClock, localTime } = formats;
+const locale = language === "en" ? "en-GB" : language;
+export const dates = datesFor(locale);
+export const formats = formatsFor(locale);
+export const { count, points, decimal, percent, clock: localClock, localTime } = formats;
 
 /** Return the UTC date of a time: "2015-05-17". */
 export const isoDate = (time) => new Date(time).toISOString().slice(0, 10);

@@ -37,7 +37,6 @@ export class Connection extends EventTarget {
   post(frame) {
     if (!this.isOpen) return false;
     this.#socket.send(JSON.stringify(frame));
-    this.#emit("frame", { way: "SEND", name: frame.action });
     return true;
   }
 
@@ -91,7 +90,6 @@ export class Connection extends EventTarget {
   }
 
   #receive(frame) {
-    this.#emit("frame", { way: "RECV", name: frame.code ?? frame.type });
     const sent = frame.ref && this.#waiting.get(frame.ref);
     if (sent) {
       this.#waiting.delete(frame.ref);

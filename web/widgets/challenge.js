@@ -2,7 +2,6 @@
 
 import { Bars, SHEET } from "../lib/chart.js";
 import { make, onSubmit } from "../lib/dom.js";
-import { words } from "../words-en/challenge.js";
 import { column, row, Widget } from "./element.js";
 
 const LONGEST_TIMER = 2 ** 31 - 1; // ms, of setTimeout
@@ -11,7 +10,7 @@ const EVERY = [1, 2, 5, 10, 25, 50, 100]; // labels of the x axis
 
 class Challenge extends Widget {
   static observedAttributes = ["api", "socket", "challenge", "limit", "token", "guest", "lang"];
-  static words = { en: () => ({ words }), de: () => import("../words-de/challenge.js") };
+  static words = { en: () => import("../words-en/challenge.js"), de: () => import("../words-de/challenge.js") };
   static every = 5000;
   static topic = (widget) => `challenge:${widget.#id}`;
   #challenge = null; #mine = NOTHING; #me = ""; #change = 0; #isSending = false;
@@ -54,7 +53,6 @@ class Challenge extends Widget {
 
   begin() {
     const { words, text } = this;
-    this.clear();
     [this.#answerLabel.textContent, this.#signIn.textContent, this.#caption.textContent] = [text.answer, text.signIn, text.leaders];
     [this.#progress.ariaLabel, this.#found.ariaLabel] = [text.progressLabel, text.found];
     [this.#keys[0].textContent, this.#keys[1].textContent] = [text.atLeast, words.you];
@@ -76,10 +74,10 @@ class Challenge extends Widget {
 
   async read() {
     const named = { challenge: this.#id }, me = await this.visitor();
-    const challenge = this.#challenge ?? (await this.call("getChallenge", named));
+    const challenge = this.#challenge ?? (await this.call("GET challenges/{challenge}", named));
     const [statistics, leaders, mine] = await Promise.all([
-      this.call("getChallengeStatistics", named),
-      challenge.ranked && this.#limit ? this.call("getChallengeLeaders", { ...named, limit: this.#limit }) : { items: [] },
+      this.call("GET challenges/{challenge}/statistics", named),
+      challenge.ranked && this.#limit ? this.call("GET challenges/{challenge}/leaders", { ...named, limit: this.#limit }) : { items: [] },
       this.#readProgress(me),
     ]);
     return () => {
@@ -100,7 +98,7 @@ class Challenge extends Widget {
   async #readProgress(me) {
     if (!me) return NOTHING;
     try {
-      return await this.call("getChallengePlayer", { challenge: this.#id, player: me }, { signed: true });
+      return await this.call("GET challenges/{challenge}/players/{player}", { challenge: this.#id, player: me }, { signed: true });
     } catch (error) {
       if (error.status === 401) return NOTHING;
       throw error;
@@ -117,7 +115,7 @@ class Challenge extends Widget {
     this.#show();
     let pause = 0, said;
     try {
-      const made = await this.call("postChallengePath", { challenge: this.#id, path }, { signed: true });
+      const made = await this.call("POST challenges/{challenge}/paths", { challenge: this.#id, path }, { signed: true });
       this.#answer.value = "";
       said = made.status === 201 ? text.correct(made.path) : text.again;
       this.#mine = await this.#readProgress(await this.visitor());

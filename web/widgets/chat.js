@@ -2,7 +2,6 @@
 
 import "../lib/chat.js";
 import { make, onSubmit, write } from "../lib/dom.js";
-import { words } from "../words-en/chat.js";
 import { Widget } from "./element.js";
 
 const TYPING_SHOWN = 2500; // ms for which "is typing" is shown
@@ -13,7 +12,7 @@ const REPORTABLE = 60_000; // ms for which a partner that has left can be report
 
 class Chat extends Widget {
   static observedAttributes = ["api", "socket", "lobby", "interests", "lang"];
-  static words = { en: () => ({ words }), de: () => import("../words-de/chat.js") };
+  static words = { en: () => import("../words-en/chat.js"), de: () => import("../words-de/chat.js") };
   static socket = undefined; // the stage names its own
   #chat = null; #typingSent = 0; #typingTimer = 0;
   #before = ""; // the last state before the connection was lost

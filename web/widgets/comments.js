@@ -2,7 +2,6 @@
 
 import { make, stars } from "../lib/dom.js";
 import { HubbubError } from "../lib/core.js";
-import { words } from "../words-en/comments.js";
 import { entry, form } from "./comment.js";
 import { findLanguage, languageTag, newKey, Widget } from "./element.js";
 import { reactions } from "./replies.js";
@@ -14,7 +13,7 @@ const RATINGS = [5, 4, 3, 2, 1];
 
 class Comments extends Widget {
   static observedAttributes = ["api", "socket", "product", "language", "limit", "token", "guest", "lang"];
-  static words = { en: () => ({ words }), de: () => import("../words-de/comments.js") };
+  static words = { en: () => import("../words-en/comments.js"), de: () => import("../words-de/comments.js") };
   static every = 15_000;
   static topic = (widget) => `product:${widget.#product}`;
   #turn = 0; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0; #isLoading = false;
@@ -64,7 +63,7 @@ class Comments extends Widget {
   // -- read --------------------------------------------------------------------------------------------
 
   async read() {
-    const counts = await this.call("getStatistics", { product: this.#product, language: this.#only.value || undefined });
+    const counts = await this.call("GET products/{product}/statistics", { product: this.#product, language: this.#only.value || undefined });
     return () => this.#count(counts);
   }
 
@@ -111,7 +110,7 @@ class Comments extends Widget {
     };
     try {
       for (let page = { items: [] }; !page.items.length && this.#cursor !== null;) {
-        page = await this.call("getComments", { ...query, cursor: this.#cursor || undefined });
+        page = await this.call("GET products/{product}/comments", { ...query, cursor: this.#cursor || undefined });
         if (turn !== this.#turn) return;
         this.#cursor = page.cursor;
         this.#append(page.items);
@@ -173,13 +172,13 @@ class Comments extends Widget {
   async #post(values) {
     const body = { product: this.#product, ...values, language: this.#language || findLanguage(this) || "en" };
     try {
-      const made = await this.call("postComment", body, { idempotencyKey: this.#key, signed: true });
+      const made = await this.call("POST products/{product}/comments", body, { idempotencyKey: this.#key, signed: true });
       this.#me = made.author;
       this.#showWritten("posted", made, 1);
     } catch (error) {
       const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
       if (!other) throw error;
-      this.#showWritten("found", await this.call("getComment", { product: this.#product, id: other }, { signed: true }), 0);
+      this.#showWritten("found", await this.call("GET products/{product}/comments/{id}", { product: this.#product, id: other }, { signed: true }), 0);
       this.setState("ready", this.text.already);
     }
   }
@@ -221,16 +220,16 @@ class Comments extends Widget {
         visitor: () => this.#me,
         send: (name, args, options) => this.#react(name, args, options),
       }),
-      read: () => this.call("getComment", key, { signed: true }),
+      read: () => this.call("GET products/{product}/comments/{id}", key, { signed: true }),
       edit: async (values, etag) => {
-        const changed = await this.call("patchComment", { ...key, ...values }, { ifMatch: etag, signed: true });
+        const changed = await this.call("PATCH products/{product}/comments/{id}", { ...key, ...values }, { ifMatch: etag, signed: true });
         const now = this.#entry(changed);
         shown.replaceWith(now);
         now.focus();
         this.#announce("edited", changed);
       },
       remove: async () => {
-        await this.call("deleteComment", key, { signed: true }).catch((error) => {
+        await this.call("DELETE products/{product}/comments/{id}", key, { signed: true }).catch((error) => {
           if (error.status !== 404) throw error;
         });
         shown.remove();

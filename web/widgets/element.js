@@ -4,10 +4,8 @@ import { readClaims } from "../lib/claims.js";
 import { callDocument, make, write } from "../lib/dom.js";
 import { formatsFor } from "../lib/formats.js";
 import { Hubbub, HubbubError } from "../lib/core.js";
-import { words as english } from "../words-en/shared.js";
 import { STYLE } from "./style.js";
 
-const WORDS = { en: () => ({ words: english }), de: () => import("../words-de/shared.js") }; // by language
 const TIMEOUT = 10_000; // ms of a call
 const MIN_INTERVAL = 2000; // ms between two loads, however many updates are pushed
 const LONGEST_PAUSE = 60_000; // ms between two tries
@@ -56,7 +54,7 @@ export function languageTag(text) {
 export class Widget extends HTMLElement {
   static socket = ""; // without the attribute `socket`, no socket is opened
   #state = make("p", { part: "state", role: "status" });
-  #hub; #isOn = false; #isNear = false; #turn = 0; #stop; #getToken = null; #given = null; #words = english; #text = {};
+  #hub; #isOn = false; #isNear = false; #turn = 0; #stop; #getToken = null; #given = null; #words; #text; #ready;
   #again = 0; #settled = 0; #failures = 0; #loadedAt = 0; #isLoading = false; #isRequested = false; #pushed = null;
   #sight = new IntersectionObserver((seen) => this.#see(seen), { rootMargin: NEAR });
   #onGuest = ({ detail }) => detail.api === this.api && this.isGuest && this.#identify(detail);
@@ -112,30 +110,40 @@ export class Widget extends HTMLElement {
     this.#begin();
   }
 
-  async #begin() {
-    const turn = this.#turn, tag = findLanguage(this), language = tag.split("-")[0];
-    const { topic, every } = this.constructor, isKnown = Object.hasOwn(WORDS, language);
-    const load = async (languages) => (await languages[isKnown ? language : "en"]()).words;
-    const [shared, own] = await Promise.all([WORDS, this.constructor.words].map(load));
-    if (turn !== this.#turn) return;
-    const given = this.#given;
-    const isOwn = isKnown || Boolean(given);
-    this.#words = { ...shared, ...given, errors: { ...shared.errors, ...own.errors, ...given?.errors } };
-    this.#text = { ...own, ...given };
-    this.locale = (isOwn && tag) || "en";
-    this.formats = formatsFor(this.locale);
-    this.root.lang = this.locale;
-    this.root.dir = isOwn ? "" : "ltr"; // words in another language than the page's have their own direction
-    this.root.querySelector("[part=title]").ariaLevel = String(findLevel(this));
-    this.begin();
+  #begin() {
+    const turn = this.#turn, { topic, every, words } = this.constructor;
+    this.clear?.();
+    this.setState("loading");
+    this.#ready = this.#speak(words).catch(() => {
+      if (turn !== this.#turn) return;
+      this.#end();
+      this.setState("offline");
+      this.#again = setTimeout(() => this.refresh(), LONGEST_PAUSE);
+    });
     if (!topic) return;
     let polls = 0, values = 0;
-    this.setState("loading", this.words.loading);
     this.load();
     this.#stop = this.#listener.live(topic(this), (value) => {
       if (value) this.#push(value, !values++);
       else if (polls++ && !this.#failures) this.load(); // the first poll comes at once
     }, { every, poll: async () => {}, onError() {} });
+  }
+
+  /** Load the words of the language around the element, and begin with them. */
+  async #speak(languages) {
+    const turn = this.#turn, tag = findLanguage(this), language = tag.split("-")[0], isKnown = Object.hasOwn(languages, language);
+    const { shared, words } = await languages[isKnown ? language : "en"]();
+    if (turn !== this.#turn) return;
+    const given = this.#given, isOwn = isKnown || Boolean(given);
+    this.#words = { ...shared, ...given, errors: { ...shared.errors, ...words.errors, ...given?.errors } };
+    this.#text = { ...words, ...given };
+    this.locale = (isOwn && tag) || "en";
+    this.formats = formatsFor(this.locale);
+    this.root.lang = this.locale;
+    this.root.dir = isOwn ? "" : "ltr"; // words in another language than the page's have their own direction
+    this.root.querySelector("[part=title]").ariaLevel = String(findLevel(this));
+    if (this.constructor.topic) this.setState("loading", this.words.loading);
+    this.begin();
   }
 
   #end() {
@@ -161,13 +169,13 @@ export class Widget extends HTMLElement {
     const turn = this.#turn;
     clearTimeout(this.#again);
     [this.#isLoading, this.#isRequested, this.#loadedAt] = [true, false, Date.now()];
+    const [{ value: show, reason }] = await Promise.allSettled([this.read(), this.#ready]);
+    if (turn !== this.#turn) return;
     try {
-      const show = await this.read();
-      if (turn !== this.#turn) return;
+      if (reason) throw reason;
       this.#failures = 0;
       show();
     } catch (error) {
-      if (turn !== this.#turn) return;
       if (error.status === 404) this.clear?.();
       this.showError(error);
       this.#failures += 1;
@@ -260,11 +268,11 @@ export class Widget extends HTMLElement {
     return listeners.get(key);
   }
 
-  /** Send a call and return its body, with the `status` and `etag` of the response. Throws HubbubError. */
-  async call(name, args, { signed = false, ...options } = {}) {
+  /** Send a call, such as "GET leaderboards/{board}", and return its body, with the `status` and `etag` of the response. Throws HubbubError. */
+  async call(call, args, { signed = false, ...options } = {}) {
     try {
-      if (signed) await this.#signIn(name.startsWith("get"));
-      const { status, body, etag } = await this.hub.request(name, args, { signal: AbortSignal.timeout(TIMEOUT), auth: signed, ...options });
+      if (signed) await this.#signIn(call.startsWith("GET"));
+      const { status, body, etag } = await this.hub.request(call, args, { signal: AbortSignal.timeout(TIMEOUT), auth: signed, ...options });
       return body && Object.defineProperties(body, { status: { value: status }, etag: { value: etag } });
     } catch (error) {
       if (signed && error.status === 401) this.emit("unauthorized", { message: error.message });

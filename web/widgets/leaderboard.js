@@ -1,9 +1,7 @@
 // <hubbub-leaderboard board="race" guest>: the top of a leaderboard, the rank of a player or of the visitor, and on
 // request a form for a score and the distribution of all scores.
 
-import { Bars, SHEET } from "../lib/chart.js";
 import { make, onSubmit, write } from "../lib/dom.js";
-import { words } from "../words-en/leaderboard.js";
 import { column, newKey, row, Widget } from "./element.js";
 
 const AROUND = 5; // entries: the player and two on each side
@@ -12,11 +10,11 @@ const PUSHED = 10; // entries of a push
 
 class Leaderboard extends Widget {
   static observedAttributes = ["api", "socket", "board", "player", "limit", "submit", "distribution", "token", "guest", "lang"];
-  static words = { en: () => ({ words }), de: () => import("../words-de/leaderboard.js") };
+  static words = { en: () => import("../words-en/leaderboard.js"), de: () => import("../words-de/leaderboard.js") };
   static every = 5000;
   static topic = (widget) => `leaderboard:${widget.#name}`;
   #board = null; #items = []; #me = ""; #shown = 0; #cursor = null; #key = ""; #isSending = false; #submitted = null;
-  #bars = new Bars(); #histogram = null;
+  #histogram = null;
   #title = make("h3", { part: "title" });
   #facts = make("p", { part: "facts", className: "quiet" });
   #standing = make("p", { part: "standing", ariaLive: "polite" });
@@ -38,7 +36,7 @@ class Leaderboard extends Widget {
   #figure = make("figure", { part: "distribution" }, this.#plot, make("figcaption", {}, ...this.#keys, make("span", { className: "readout" })));
 
   constructor() {
-    super(STYLE, SHEET);
+    super(STYLE);
     onSubmit(this.#form, () => this.#send());
     this.root.append(this.#title, this.#facts, this.#standing, this.#form, this.#slot, this.#message, this.stateLine, this.#table, this.#more, this.#figure);
     this.clear();
@@ -51,8 +49,6 @@ class Leaderboard extends Widget {
 
   begin() {
     const { text, words } = this;
-    this.clear();
-    [this.#shown, this.#key, this.#submitted] = [0, newKey(), null];
     [this.#submit.textContent, this.#more.textContent, this.#signIn.textContent] = [text.submit, words.more, text.signIn];
     [this.#keys[0].textContent, this.#keys[1].textContent] = [text.perRange, words.you];
     this.#nameBox.replaceChildren(...(this.isGuest ? [this.nameField()] : []));
@@ -60,7 +56,7 @@ class Leaderboard extends Widget {
 
   /** Remove what was shown of another leaderboard, or of one that no longer exists. */
   clear() {
-    this.#board = null;
+    [this.#board, this.#shown, this.#key, this.#submitted] = [null, 0, newKey(), null];
     for (const part of [this.#title, this.#facts, this.#standing, this.#message, this.#body]) part.replaceChildren();
     for (const part of [this.#table, this.#more, this.#form, this.#slot, this.#figure]) part.hidden = true;
   }
@@ -72,15 +68,15 @@ class Leaderboard extends Widget {
     const limit = Math.min(MOST, Math.max(this.#limit, this.#shown)), submitted = this.#submitted;
     this.#submitted = null;
     const [definition, entries, standing, distribution] = await Promise.all([
-      this.call("getBoard", { board }),
-      this.call("getEntries", { board, limit }),
-      submitted?.player === me ? submitted : me && this.call("getPlayer", { board, player: me }).catch(nullIfNotFound),
-      this.hasAttribute("distribution") && this.call("getDistribution", { board }),
+      this.call("GET leaderboards/{board}", { board }),
+      this.call("GET leaderboards/{board}/entries", { board, limit }),
+      submitted?.player === me ? submitted : me && this.call("GET leaderboards/{board}/players/{player}", { board, player: me }).catch(nullIfNotFound),
+      this.hasAttribute("distribution") && this.call("GET leaderboards/{board}/distribution", { board }),
     ]);
-    if (distribution) this.#histogram ??= (await import("../lib/histogram.js")).histogram;
+    if (distribution) this.#histogram ??= new (await import("../lib/histogram.js")).Histogram();
     const isListed = entries.items.some((entry) => entry.player === me);
     const near = standing && !isListed
-      ? await this.call("getEntries", { board, around: me, limit: AROUND }).catch(nullIfNotFound)
+      ? await this.call("GET leaderboards/{board}/entries", { board, around: me, limit: AROUND }).catch(nullIfNotFound)
       : null;
     return () => {
       [this.#board, this.#me, this.#cursor] = [definition, me, entries.cursor];
@@ -101,7 +97,7 @@ class Leaderboard extends Widget {
 
   async #showMore() {
     try {
-      const page = await this.call("getEntries", { board: this.#name, limit: this.#limit, cursor: this.#cursor });
+      const page = await this.call("GET leaderboards/{board}/entries", { board: this.#name, limit: this.#limit, cursor: this.#cursor });
       this.#cursor = page.cursor;
       this.#body.querySelectorAll(".gap, .gap ~ tr").forEach((line) => line.remove());
       const there = new Set([...this.#body.rows].map(({ dataset }) => dataset.player));
@@ -120,7 +116,7 @@ class Leaderboard extends Widget {
     this.#isSending = true;
     try {
       const args = { board: this.#name, id: this.#key, value: Number(this.#value.value), standing: true };
-      const result = await this.call("postScore", args, { signed: true }), { score } = result;
+      const result = await this.call("POST leaderboards/{board}/scores?standing", args, { signed: true }), { score } = result;
       this.#submitted = result.rank ? result : null; // includes the score, which the stream may not have counted yet
       this.#value.value = "";
       this.#key = newKey(); // the same for each retry of a score
@@ -181,7 +177,7 @@ class Leaderboard extends Widget {
     const { text, words, formats } = this;
     this.#figure.hidden = !buckets.length;
     this.#keys[1].hidden = !standing;
-    if (buckets.length) this.#bars.show(this.#plot, this.#histogram(buckets, { unit: this.#board.unit, score: standing?.score, text, words, formats }));
+    if (buckets.length) this.#histogram.showScores(this.#plot, buckets, { unit: this.#board.unit, score: standing?.score, text, words, formats });
   }
 }
 

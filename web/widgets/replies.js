@@ -52,7 +52,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
 
   async function toggleVote() {
     const isCast = !hasVoted();
-    const body = await send(isCast ? "putVote" : "deleteVote", address);
+    const body = await send(`${isCast ? "PUT" : "DELETE"} products/{product}/comments/{id}/vote`, address);
     comment.votes = isCast ? body.votes : Math.max(0, comment.votes - 1);
     remember(`${visitor()} ${comment.id}`, isCast);
     showVotes();
@@ -83,7 +83,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   }
 
   async function load() {
-    const page = await widget.call("getReplies", { ...address, limit: PAGE, cursor });
+    const page = await widget.call("GET products/{product}/comments/{id}/replies", { ...address, limit: PAGE, cursor });
     cursor = page.cursor ?? undefined;
     add(...page.items);
   }
@@ -115,7 +115,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   }
 
   async function remove(reply) {
-    await send("deleteReply", { ...address, reply: reply.id });
+    await send("DELETE products/{product}/comments/{id}/replies/{reply}", { ...address, reply: reply.id });
     replies = replies.filter((other) => other !== reply);
     comment.replies -= 1;
     show();
@@ -127,7 +127,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
     const names = widget.isGuest ? [widget.nameField()] : [];
     const made = make("form", { part: "form" }, make("label", {}, text.yourReply, field), ...names, make("button", {}, text.postReply));
     onSubmit(made, () => attempt(async () => {
-      const reply = await send("postReply", { ...address, text: field.value }, { idempotencyKey: key });
+      const reply = await send("POST products/{product}/comments/{id}/replies", { ...address, text: field.value }, { idempotencyKey: key });
       key = newKey(); // the same for each retry of a reply
       field.value = "";
       add(reply);

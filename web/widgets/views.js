@@ -2,16 +2,16 @@
 
 import { readable } from "../lib/addresses.js";
 import { Bars, SHEET } from "../lib/chart.js";
+import { datesFor } from "../lib/dates.js";
 import { callDocument, make, write } from "../lib/dom.js";
 import { timeTicks } from "../lib/timeline.js";
-import { words } from "../words-en/views.js";
 import { Widget } from "./element.js";
 
 const DAY = 86_400_000; // ms
 
 class Views extends Widget {
   static observedAttributes = ["api", "socket", "url", "site", "limit", "chart", "lang"];
-  static words = { en: () => ({ words }), de: () => import("../words-de/views.js") };
+  static words = { en: () => import("../words-en/views.js"), de: () => import("../words-de/views.js") };
   static every = 15_000;
   static topic = (widget) => `views:${widget.#isList ? `https://${widget.#site}/` : widget.#url}`;
   #bars = new Bars();
@@ -53,13 +53,13 @@ class Views extends Widget {
 
   async read() {
     if (this.#isList) {
-      const { items } = await this.call("getViewsTop", { site: this.#site, limit: this.#limit });
+      const { items } = await this.call("GET views/top", { site: this.#site, limit: this.#limit });
       return () => this.#showList(items);
     }
     const from = new Date(Date.now() - 2 * DAY).toISOString().slice(0, 10), url = this.#url;
     const [counts, series] = await Promise.all([
-      this.call("getViews", { url }),
-      this.#figure.hidden ? null : this.call("getViewsSeries", { url, interval: "hour", from }),
+      this.call("GET views", { url }),
+      this.hasAttribute("chart") ? this.call("GET views/series", { url, interval: "hour", from }) : null,
     ]);
     return () => {
       this.#showCounts(counts);
@@ -83,7 +83,7 @@ class Views extends Widget {
   }
 
   #showSeries(items) {
-    const { text, words, formats } = this, { dates } = formats;
+    const { text, words, formats } = this, dates = datesFor(this.locale);
     const values = items.map(({ views }) => views), visitors = items.map((item) => item.visitors);
     this.#bars.show(this.#plot, {
       series: [{ values, className: "views", width: 0.72 }, { values: visitors, className: "visitors", width: 0.4 }],

@@ -1,5 +1,7 @@
 // What <hubbub-chat> says in German.
 
+export { words as shared } from "./shared.js";
+
 export const words = {
   title: "Chat",
   start: "Chat beginnen",

@@ -2,6 +2,8 @@
 
 import { counted, format } from "./shared.js";
 
+export { words as shared } from "./shared.js";
+
 const stars = (number) => counted(number, "Stern", "Sterne");
 const decimal = new Intl.NumberFormat("de", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 

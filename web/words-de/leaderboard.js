@@ -2,6 +2,8 @@
 
 import { format, players } from "./shared.js";
 
+export { words as shared } from "./shared.js";
+
 export const words = {
   none: "Noch keine Ergebnisse.",
   missing: (name) => `Es gibt keine Rangliste namens ${name}.`,

@@ -2,6 +2,8 @@
 
 import { counted } from "./shared.js";
 
+export { words as shared } from "./shared.js";
+
 const views = (number) => counted(number, "Aufruf", "Aufrufe");
 const visitors = (number) => counted(number, "Besucher", "Besucher");
 

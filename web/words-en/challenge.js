@@ -2,6 +2,8 @@
 
 import { counted, format, players } from "./shared.js";
 
+export { words as shared } from "./shared.js";
+
 const answers = (number) => counted(number, "answer", "answers");
 
 export const words = {

@@ -1,5 +1,7 @@
 // What <hubbub-chat> says in English.
 
+export { words as shared } from "./shared.js";
+
 export const words = {
   title: "Chat",
   start: "Start chatting",

@@ -2,6 +2,8 @@
 
 import { format, players } from "./shared.js";
 
+export { words as shared } from "./shared.js";
+
 const ENDS = { one: "st", two: "nd", few: "rd", other: "th" };
 const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 const ordinal = (rank) => `${format(rank)}${ENDS[ordinals.select(rank)]}`;

@@ -2,6 +2,8 @@
 
 import { counted } from "./shared.js";
 
+export { words as shared } from "./shared.js";
+
 const views = (number) => counted(number, "view", "views");
 const visitors = (number) => counted(number, "visitor", "visitors");
 
