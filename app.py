@@ -70,6 +70,7 @@ from chalicelib.guests import schemas as guest_schemas
 from chalicelib.leaderboards import boards, card, ranks, scores, standings
 from chalicelib.leaderboards import queries as board_queries
 from chalicelib.leaderboards import schemas as board_schemas
+from chalicelib.notices import notices
 from chalicelib.ranking import deepening
 from chalicelib.telemetry import middleware
 from chalicelib.views import badge, events, links, queue, site_queries
@@ -100,6 +101,7 @@ FEATURES = features.load(
     "challenges",
     "comments",
     "chat",
+    "notices",
     "aggregates",
 )
 CONTRIBUTIONS = tuple(feature.contribution for feature in FEATURES if feature.contribution)
@@ -795,10 +797,10 @@ def complete(context: Context, changes: list[Images]) -> None:
     deepening.follow(context, RANKS, changes)
 
 
-# A consumer of its own, so that no listener can delay counting. A shard may have two consumers
+# A consumer of its own, so that neither a listener nor SNS can delay counting. A shard may have two consumers
 # (tests/ops/test_mappings.py). A new mapping begins with new changes.
 @router.only(
-    "chat",
+    "chat" if router.has("chat") else "notices",
     app.on_dynamodb_record(
         stream_arn=stage.stream_arn,
         batch_size=100,
@@ -807,8 +809,10 @@ def complete(context: Context, changes: list[Images]) -> None:
     ),
 )
 def push(event: Any) -> None:
-    """Push a batch of changed aggregates to the connections that subscribe to them."""
-    subscriptions.push(new_context(), TOPICS, event.to_dict()["Records"])
+    """Push a batch of changed aggregates to the connections that subscribe to them. Publish its notices."""
+    context, records = new_context(), event.to_dict()["Records"]
+    subscriptions.push(context, TOPICS, records)
+    notices.publish(context, router.enabled, records)
 
 
 # The alarm stream-lag watches its errors, and its missing runs too.

@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from chalicelib.aggregates.sums import Contribution, Derivation
     from chalicelib.context import Context
     from chalicelib.dynamo.items import Images, Item, Key
@@ -25,7 +27,8 @@ class Kind(NamedTuple):
 
     `is_sum` marks an aggregate, which the stream adds up. `is_applied` marks a kind whose changes a
     contribution or a follower reads. `is_live` marks a kind whose changes a live topic shows. If it is the
-    name of an attribute, only images with that attribute are shown.
+    name of an attribute, only images with that attribute are shown. `is_noticed` marks a kind whose changes
+    may be a notice.
     """
 
     pk: str
@@ -33,6 +36,7 @@ class Kind(NamedTuple):
     is_sum: bool = False
     is_applied: bool = False
     is_live: bool | str = False
+    is_noticed: bool = False
 
     def has(self, key: Key) -> bool:
         """Return whether an item with this key is of this kind."""
@@ -73,6 +77,20 @@ class Personal(NamedTuple):
     erase: Callable[[Table, Item, Person], None] | None = None
 
 
+class Notice(NamedTuple):
+    """Something that the team is told: a subject, a text for a person, and the same as names and values.
+
+    `source` identifies the change among those of its kind. `author` is the person that wrote the text.
+    """
+
+    kind: str
+    source: str
+    subject: str
+    text: str
+    data: Mapping[str, str]
+    author: str = ""
+
+
 NOTHING = Personal(lambda item, person: "")
 """A feature that keeps nothing of persons."""
 
@@ -89,6 +107,7 @@ class Feature(NamedTuple):
     `contribution` returns the amounts that an item adds to aggregates. `derive` returns the update of an
     aggregate's index key, which follows from its sums. `rank` returns the player that an item ranks. `follow`
     completes what a batch of changes has begun, after the aggregates have counted it, and is idempotent.
+    `notice` returns the notice of a change, or None. `publishes` marks the feature that publishes notices.
 
     `serves` marks a feature that no stage names: it is on when one of the others has a contribution.
     `is_on` decides instead of HUBBUB_FEATURES whether a stage has the feature.
@@ -107,6 +126,8 @@ class Feature(NamedTuple):
     derive: Derivation | None = None
     rank: Callable[[Item], Ranked | None] | None = None
     follow: Callable[[Context, Sequence[Images]], None] | None = None
+    notice: Callable[[Images, datetime], Notice | None] | None = None
+    publishes: bool = False
     topics: Mapping[str, Topic] = {}
     serves: bool = False
     is_on: Callable[[Settings], bool] | None = None
@@ -158,6 +179,12 @@ def follow(context: Context, features: Iterable[Feature], changes: Sequence[Imag
             feature.follow(context, changes)
 
 
+def find_notices(features: Iterable[Feature], change: Images, now: datetime) -> list[Notice]:
+    """Return the notices of a change."""
+    found = (feature.notice(change, now) for feature in features if feature.notice)
+    return [notice for notice in found if notice]
+
+
 def owner_of(features: Iterable[Feature], key: Key) -> str:
     """Return the name of the feature that owns an item; empty for an item of none."""
     owners = (feature.name for feature in features for kind in feature.items if kind.has(key))
@@ -182,26 +209,32 @@ def filter_patterns(features: Iterable[Feature], function: str) -> list[dict[str
     Kinds are combined, so a record of a combination that no kind has may pass. One matching pattern is
     enough.
     """
+    features = tuple(features)
     kinds = [kind for feature in features for kind in feature.items]
     if function == "apply":
         applied = [kind for kind in kinds if kind.is_applied]
         return [{"dynamodb": {"Keys": {"sk": {"S": _alternatives(kind.sk for kind in applied)}}}}]
-    live = [kind for kind in kinds if kind.is_live is True]
-    keys = {
-        "pk": {"S": _alternatives(kind.pk for kind in live)},
-        "sk": {"S": _alternatives(kind.sk for kind in live)},
-    }
-    marked = [
-        {
-            "dynamodb": {
-                "Keys": {"pk": {"S": _alternatives([kind.pk])}, "sk": {"S": _alternatives([kind.sk])}},
-                "NewImage": {kind.is_live: {"S": [{"exists": True}]}},
-            }
-        }
+    found = [
+        {"dynamodb": {"Keys": _combine([kind]), "NewImage": {kind.is_live: {"S": [{"exists": True}]}}}}
         for kind in kinds
         if isinstance(kind.is_live, str)
     ]
-    return [{"dynamodb": {"Keys": keys}}, *marked]
+    if any(feature.posts for feature in features):  # without sockets nobody waits for a value
+        live = [kind for kind in kinds if kind.is_live is True]
+        found.insert(0, {"dynamodb": {"Keys": _combine(live)}})
+    if any(feature.publishes for feature in features):
+        noticed = [kind for kind in kinds if kind.is_noticed]
+        there = {"pk": {"S": [{"exists": True}]}}  # a deletion is no notice
+        found.append({"dynamodb": {"Keys": _combine(noticed), "NewImage": there}})
+    return found
+
+
+def _combine(kinds: Sequence[Kind]) -> dict[str, Any]:
+    """Return the pattern of the keys of several kinds."""
+    return {
+        "pk": {"S": _alternatives(kind.pk for kind in kinds)},
+        "sk": {"S": _alternatives(kind.sk for kind in kinds)},
+    }
 
 
 def _alternatives(keys: Iterable[str]) -> list[Any]:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 BEACON = re.compile(r"(/[A-Za-z0-9_-]{1,40}){1,3}(\.js)?")
+TOPIC = re.compile(r"arn:aws(-[a-z]+)*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}")
 MAX_LEADERS = 100  # products that one call reads
 MAX_NUMBER = 100_000  # of any setting in days, seconds or pages
 QUEUE_DAYS = 15  # added to a view's lifetime, because it may wait in the queue and its dead letters
@@ -68,6 +69,8 @@ class Settings(NamedTuple):
     socket: str = ""
     is_full: bool = False  # HUBBUB_SIZE
     queue: bool = False
+    notices: str = ""  # `on` for the topic of the stack, or the ARN of another one
+    notice_topic: str = ""  # the ARN to which notices are published
     features: frozenset[str] = frozenset()  # of HUBBUB_FEATURES, which is empty for all
     capacity: bool = False
 
@@ -157,6 +160,8 @@ def read(environ: Mapping[str, str]) -> Settings:
         socket=environ.get("HUBBUB_SOCKET", ""),
         is_full=_choice(environ, "HUBBUB_SIZE", ("small", "full"), "small") == "full",
         queue=_switch(environ, "HUBBUB_QUEUE", "off"),
+        notices=_notices(environ),
+        notice_topic=_notices(environ).removeprefix("on") or environ.get("HUBBUB_NOTICE_TOPIC", ""),
         features=_features(environ),
         capacity=_switch(environ, "HUBBUB_CAPACITY", "off"),
         beacon=_beacon(environ),
@@ -235,6 +240,16 @@ def _beacon(environ: Mapping[str, str]) -> str:
             f"HUBBUB_BEACON is {path[:80]!r}: it must be a path of up to three names, such as /js/hello.js"
         )
     return path
+
+
+def _notices(environ: Mapping[str, str]) -> str:
+    """Return `on`, the ARN of a topic, or an empty text."""
+    text = environ.get("HUBBUB_NOTICES", "").strip()
+    if text not in ("", "on", "off") and not TOPIC.fullmatch(text):
+        raise ValueError(
+            f"HUBBUB_NOTICES is {text[:80]!r}: it must be on, off or the ARN of a standard topic of SNS"
+        )
+    return text.removeprefix("off")
 
 
 def _features(environ: Mapping[str, str]) -> frozenset[str]:

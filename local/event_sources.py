@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
@@ -113,8 +113,7 @@ class StreamPump(Pump):
     """Delivers a table's stream, each shard in order, and saves its positions in a checkpoint file.
 
     The checkpoint is written after a batch, so a pump that was killed delivers its last batch again. Without
-    a checkpoint of this stream the handler gets the last 24 hours again. A pump with `is_needed` begins with
-    the records after its start, and skips records while it is not needed.
+    a checkpoint of this stream the handler gets the last 24 hours again, unless it begins with new records.
     """
 
     def __init__(
@@ -124,15 +123,14 @@ class StreamPump(Pump):
         batch_size: int = 100,
         checkpoint: Path | None = None,
         name: str = "stream pump",
-        is_needed: Callable[[], object] | None = None,
+        begins: Literal["TRIM_HORIZON", "LATEST"] = "TRIM_HORIZON",
     ) -> None:
         super().__init__(name)
         self._stream = stream
         self._handler = handler
         self._batch_size = batch_size
         self._checkpoint = checkpoint
-        self._begins = "LATEST" if is_needed else "TRIM_HORIZON"
-        self._is_needed = is_needed or (lambda: True)
+        self._begins: str = begins
         self.saves = True  # after each batch
         self._saved = self._load_checkpoint()
         self._positions = self._saved or {}
@@ -143,9 +141,6 @@ class StreamPump(Pump):
         """Deliver one batch of each shard that has one."""
         if not self._open:
             self._find_shards()
-        if not self._is_needed() and self._skip():
-            self._stopping.wait(IDLE)  # between two skips, however often something is written
-            return False
         delivered = [self._deliver(name, shard) for name, shard in list(self._open.items())]
         return any(delivered)
 
@@ -184,15 +179,6 @@ class StreamPump(Pump):
             del self._open[name]
             return True
         return bool(records)
-
-    def _skip(self) -> bool:
-        """Move to the end of each shard, unless the pump is needed by then. Return whether it has moved."""
-        ends = {name: self._stream.iterator(name, "LATEST") for name in self._open}
-        if self._is_needed():  # the records before these ends may be awaited
-            return False
-        self._open = {name: Shard(end) for name, end in ends.items()}
-        self._positions.clear()
-        return True
 
     def _read(self, name: str, shard: Shard, iterator: str) -> None:
         try:

@@ -128,8 +128,8 @@ class Handler(ChaliceRequestHandler):
             self._origin = self.headers.get("Origin", "")
             body = read_body(self.headers, self.rfile, self._send_continue)
             page_api, path = server.page_api, below(server.prefix, self.path)
-            if page_api and self.command == "POST" and path.startswith(page_api.PATH):
-                status, content = page_api.respond(path, self.headers)
+            if page_api and (response := page_api.respond(self.command, path, self.headers)):
+                status, content = response
                 self._send_http_response_with_body(status, {}, json.dumps(content))
             else:
                 self._call_app(body)

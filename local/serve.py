@@ -15,10 +15,11 @@ from typing import Any
 from chalicelib.api import auth, listing
 from chalicelib.context import Context
 from chalicelib.dynamo.table import connect
+from chalicelib.notices import sns
 from chalicelib.settings import Settings
 from chalicelib.views import queue as queue_of_views
 from chalicelib.views import site_queries
-from local import event_sources
+from local import event_sources, notices
 from local.demo import Demo
 from local.engines.engine import Engine
 from local.engines.writes import Watch
@@ -70,11 +71,15 @@ def serve(engine: Engine, options: Options) -> None:
         HUBBUB_STREAM_ARN=table.stream_arn,
         HUBBUB_QUEUE="on",
         HUBBUB_QUEUE_URL=QUEUE.url if options.queue else "",
+        HUBBUB_NOTICES="on",
+        HUBBUB_NOTICE_TOPIC=notices.ARN,
         HUBBUB_SOCKET=f"ws://{HOST}:{options.socket_port}" if settings.has("chat") else "",
     )
     import app  # reads the environment
 
     queue_of_views.client = lambda _: views_queue  # type: ignore[assignment]
+    topic = notices.LocalTopic()
+    sns.client = lambda _: topic  # type: ignore[assignment]
 
     connect().client.meta.events.register("after-call.dynamodb", DiskReport(data).see)
 
@@ -93,16 +98,13 @@ def serve(engine: Engine, options: Options) -> None:
     # 4. Start REST, and the WebSocket gateway whose posts stay in this process.
     rest = Rest(app.app, options.port, options.prefix, settings.origins)
     demo = Demo(rest.url, lambda sub, scope: auth.mint(settings, sub, scope=scope))
-    rest.serve_page_api(PageApi(demo, lambda: _list_sites(app.new_context())))
+    rest.serve_page_api(PageApi(demo, lambda: _list_sites(app.new_context()), topic.list_newest))
     gateway = Gateway(app.app, options.socket_port, origins=settings.origins)
     app.app.websocket_api.session = gateway.session()
     gateway.start()
 
     # 5. Start the pumps of the stream and the queue, and the schedules.
-    if app.router.has("chat"):
-        push = filtered(app.push, "push")
-        # Without a connection nobody waits for a value.
-        pumps.append(StreamPump(stream, push, name="push pump", is_needed=gateway.connection_ids))
+    pumps.append(StreamPump(stream, filtered(app.push, "push"), name="push pump", begins="LATEST"))
     if app.router.has("views"):
         queue_pump = QueuePump(views_queue, QUEUE, app.write_views)
         views_queue.wake = queue_pump.wake

@@ -42,6 +42,7 @@ BOTO = {
     "aggregates/sums": "uses boto3's precision of numbers",
     "api/auth": "reads the secret from SSM",
     "views/queue": "sends messages to SQS",
+    "notices/sns": "publishes to SNS",
     "chat/gateway": "creates the client that posts to connections, and reads its errors",
 }
 CHALICE = {"errors": "errors are Chalice errors", "api/router": "registers routes at Chalice"}

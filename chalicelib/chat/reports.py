@@ -29,9 +29,10 @@ from chalicelib.chat.schemas import (
     ReportsQuery,
 )
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key, Range
+from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import Page
 from chalicelib.errors import Conflict, NotFound
+from chalicelib.feature import Notice
 from chalicelib.settings import Settings
 from chalicelib.telemetry import logs
 
@@ -101,6 +102,22 @@ def act(context: Context, id: str, body: ReportAction) -> list[str]:
         bans.ban(context, digests, body.hours)
     context.table.delete(key)
     return digests
+
+
+def find_notice(change: Images, now: datetime) -> Notice | None:
+    """Return the notice of a new report, without the messages, or None for any other change."""
+    key, old, new = change
+    if old or key.pk != PARTITION:
+        return None
+    id, count = key.sk.replace("#", ID_SEPARATOR), len(new["messages"])
+    return Notice(
+        kind="chat-report",
+        source=key.sk,
+        subject=f"Report of a chat partner in {new['lobby']}",
+        text=f"A visitor has reported a partner in the lobby {new['lobby']}.\n\n"
+        f"Reason: {new['reason']}\nMessages sent with the report: {count}\nReport: {id}",
+        data={"report": id, "lobby": new["lobby"], "reason": new["reason"]},
+    )
 
 
 # -- read ----------------------------------------------------------------------------------------------

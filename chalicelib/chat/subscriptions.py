@@ -204,12 +204,15 @@ def push(
 
     Idempotent. No post begins after `seconds`: topics that are left are
     deferred (metric `PushesDeferred`), listeners that are left are dropped (`PushesDropped`). A topic is also
-    deferred while the process has sent more posts than POSTS allows, because each one is paid for.
+    deferred while the process has sent more posts than POSTS allows, because each one is paid for. A stage
+    without sockets has no listeners.
 
     Cost: 1 RCU for each aggregate that changed; for one that has listeners 1 WCU, the read of its value,
     1 RCU per 4 KB of listeners (about 30), and a post each.
     Raises: Busy, before anything is sent. A failure of one topic is logged, and the others go on.
     """
+    if not context.settings.has("chat"):
+        return
     deadline = Deadline(clock() + seconds, clock)
     changed = changed_topics(sources, records)
     heads = context.table.get_many(map(head_key, changed), consistent=True)

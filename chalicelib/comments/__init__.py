@@ -1,7 +1,7 @@
 """Comments on products, with ratings in many languages and their statistics."""
 
 from chalicelib.api.schemas import parse_identifier
-from chalicelib.comments import cleanup, comments, statistics
+from chalicelib.comments import cleanup, comments, notices, statistics
 from chalicelib.comments.personal import PERSONAL
 from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 
@@ -13,7 +13,8 @@ FEATURE = Feature(
         "replies": "Replies to the comments on all products, for moderation.",
     },
     items=(
-        Kind("PRODUCT#*", "COMMENT#*", is_applied=True),
+        Kind("PRODUCT#*", "COMMENT#*", is_applied=True, is_noticed=True),
+        Kind("PRODUCT#*", "REPLY#*", is_noticed=True),
         Kind("PRODUCT#*", "CLEANUP#*", is_applied=True),
         Kind("PRODUCT#*", "S", is_sum=True, is_live=True),
         Kind("PRODUCT#*", "S#*", is_sum=True),
@@ -25,5 +26,6 @@ FEATURE = Feature(
     contribution=comments.contribution,
     derive=comments.derive,
     follow=cleanup.follow,
+    notice=notices.find,
     topics={"product": Topic(statistics.topic, parse_identifier, statistics.live)},
 )

@@ -2,13 +2,14 @@
 
 from chalicelib.api.schemas import parse_identifier
 from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
-from chalicelib.leaderboards import queries, scores
+from chalicelib.leaderboards import boards, queries, scores
 from chalicelib.leaderboards.personal import PERSONAL
 
 FEATURE = Feature(
     name="leaderboards",
     paths={"leaderboards": "Scores of players, ranked."},
     items=(
+        Kind("BOARD#*", "SEASON#*", is_noticed=True),
         Kind("BOARD#*", "*"),
         Kind("PLAYER#*", "BOARD#*", is_applied=True, is_live=True),
         Kind("PLAYER#*", "ACTIVITY#*", is_applied=True),
@@ -21,5 +22,6 @@ FEATURE = Feature(
     contribution=scores.contribution,
     rank=scores.rank,
     follow=scores.follow,
+    notice=boards.find_notice,
     topics={"leaderboard": Topic(queries.topic, parse_identifier, queries.live)},
 )

@@ -21,9 +21,10 @@ from chalicelib import times
 from chalicelib.api import listing
 from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.items import Images, Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, NotFound, Unprocessable
+from chalicelib.feature import Notice
 from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, Boards, ListedBoard, SeasonBody
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
@@ -199,6 +200,21 @@ def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
             past = season_key(before.name, before.season)._asdict()
             actions.append({"Put": {"Item": past | {"started": before.started, "ended": after.started}}})
     return not table.transact(actions)
+
+
+def find_notice(change: Images, now: datetime) -> Notice | None:
+    """Return the notice of a season that has ended, or None for any other change."""
+    key, old, new = change
+    if old or not (key.pk.startswith("BOARD#") and key.sk.startswith("SEASON#")):
+        return None
+    board, season = key.pk.removeprefix("BOARD#"), key.sk.removeprefix("SEASON#")
+    return Notice(
+        kind="season",
+        source=f"{key.pk}\n{key.sk}",
+        subject=f"Season {season} of {board} has ended",
+        text=f"Season {season} of the leaderboard {board} lasted from {new['started']} to {new['ended']}.",
+        data={"board": board, "season": season, "started": new["started"], "ended": new["ended"]},
+    )
 
 
 # -- read ----------------------------------------------------------------------------------------------

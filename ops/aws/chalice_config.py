@@ -23,7 +23,14 @@ from ops.stage import write_atomically
 PATTERN = "dev"
 CONFIG = Path(".chalice") / "config.json"
 FLAT = 4  # the depth at which a function's settings are written on one line
-RECORDED = ("HUBBUB_TABLE", "HUBBUB_STREAM_ARN", "HUBBUB_QUEUE", "HUBBUB_QUEUE_URL", "HUBBUB_SIZE")
+RECORDED = (
+    "HUBBUB_TABLE",
+    "HUBBUB_STREAM_ARN",
+    "HUBBUB_QUEUE",
+    "HUBBUB_QUEUE_URL",
+    "HUBBUB_NOTICE_TOPIC",
+    "HUBBUB_SIZE",
+)
 """The variables that provisioning and a restore record."""
 PARTITION = re.compile(r"\barn:aws(?:-[a-z]+)*:")
 TABLE = re.compile(r":table/[\w.-]+")

@@ -74,6 +74,7 @@ def recorded_at_most(stage: str) -> dict[str, str]:
         "HUBBUB_STREAM_ARN": f"arn:aws-us-gov:dynamodb:{stream}",
         "HUBBUB_QUEUE": "on",
         "HUBBUB_QUEUE_URL": f"https://sqs.{region}.amazonaws.com/{account}/hubbub-{stage}-views",
+        "HUBBUB_NOTICE_TOPIC": f"arn:aws-us-gov:sns:{region}:{account}:hubbub-{stage}-notices",
         "HUBBUB_SIZE": "small",
         chalice_config.SOCKET: f"wss://abcdefghij.execute-api.{region}.amazonaws.com.cn/api",
     }

@@ -63,7 +63,10 @@ def expect_mappings_on(
 ) -> list[Mapping]:
     """Return the expected mappings of a stage on the given sources."""
     template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
-    parameters = {"Size": "full" if settings.is_full else "small"}
+    parameters = {
+        "Size": "full" if settings.is_full else "small",
+        "Notices": features.notices_parameter(settings),
+    }
     sources = {"Stream": stream_arn, "Queue": queue_arn}
     arns = {"StreamFailures": failures_arn}
     mappings = []

@@ -38,9 +38,11 @@ def has_function(name: str, settings: Settings) -> bool:
 
 def restrict(name: str, policy: Any, settings: Settings) -> Any:
     """Return a function's policy without the permissions that only other features need."""
+    mine = enabled(settings)
+    if name == "push":
+        return _restrict_push(policy, settings, mine)
     if name != "api_handler":
         return policy
-    mine = enabled(settings)
     allowed = frozenset().union(*(feature.actions for feature in mine))
     indexes = {index for feature in mine for index in feature.indexes}
     statements = []
@@ -61,3 +63,27 @@ def restrict(name: str, policy: Any, settings: Settings) -> Any:
             case _:
                 statements.append(statement)
     return policy | {"Statement": statements}
+
+
+def _restrict_push(policy: Any, settings: Settings, mine: tuple[Feature, ...]) -> Any:
+    """Return the policy of `push` for live values, for notices on the stage's topic, or for both."""
+    statements = []
+    for statement in policy["Statement"]:
+        match statement["Sid"]:
+            case "MarkNotices":
+                statements += [statement] if settings.notices else []
+            case "PublishNotices":
+                own = {} if settings.notices == "on" else {"Resource": [settings.notices]}
+                statements += [statement | own] if settings.notices else []
+            case "Table" if not any(feature.posts for feature in mine):
+                statements.append(statement | {"Action": ["dynamodb:BatchGetItem"]})
+            case "Indexes" | "Connections" if not any(feature.posts for feature in mine):
+                continue
+            case _:
+                statements.append(statement)
+    return policy | {"Statement": statements}
+
+
+def notices_parameter(settings: Settings) -> str:
+    """Return the template's parameter Notices: `on` if the stack has the topic, `other`, or `off`."""
+    return {"": "off", "on": "on"}.get(settings.notices, "other")

@@ -43,6 +43,8 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
             event["Properties"]["FilterCriteria"] = event_sources.filter_criteria(function, settings)
     for name, value in (("Stage", stage), ("TableName", settings.table)):
         whole["Parameters"][name] |= {"Default": value, "AllowedPattern": f"^{value}$"}
+    notices = features.notices_parameter(settings)
+    whole["Parameters"]["Notices"] |= {"Default": notices, "AllowedValues": [notices]}
     _settle_queue(whole, settings)
     domains.merge(whole, domains.find(root, stage))
     for function in chalice_config.list_functions(root, stage):
@@ -67,6 +69,8 @@ def _leave_out(whole: dict[str, Any], settings: Settings) -> None:
         del whole["Resources"]["WebsocketAPIStage"], variables["HUBBUB_SOCKET"]
     if not settings.queue:
         del variables["HUBBUB_QUEUE_URL"]
+    if settings.notices != "on" and "Push" in whole["Resources"]:
+        del whole["Resources"]["Push"]["Properties"]["Environment"]["Variables"]["HUBBUB_NOTICE_TOPIC"]
 
 
 def _settle_queue(whole: dict[str, Any], settings: Settings) -> None:

@@ -343,7 +343,7 @@ def _provision(
 ) -> Settings:
     """Provision a stage, record its resources, and return the settings with them."""
     from ops import costs
-    from ops.aws import chalice_config, cloudformation, firewall
+    from ops.aws import chalice_config, cloudformation, features, firewall
     from ops.aws import provision as work
     from ops.stage import ROOT
 
@@ -355,6 +355,7 @@ def _provision(
     parameters["TableName"] = settings.table
     if settings.queue:
         parameters["Queue"] = "on"
+    parameters["Notices"] = features.notices_parameter(settings)
 
     functions = chalice_config.list_functions(ROOT, stage)
 
@@ -376,9 +377,14 @@ def _provision(
     if dry_run:
         return settings
     found = work.find_resources(clients, settings)
-    size = cloudformation.read_outputs(clients.cloudformation, work.stack_name(stage))["Size"]
-    variables = {"HUBBUB_STREAM_ARN": found.stream_arn, "HUBBUB_QUEUE_URL": found.queue_url}
-    if chalice_config.record_variables(ROOT, stage, variables | {"HUBBUB_SIZE": size}):
+    outputs = cloudformation.read_outputs(clients.cloudformation, work.stack_name(stage))
+    variables = {
+        "HUBBUB_STREAM_ARN": found.stream_arn,
+        "HUBBUB_QUEUE_URL": found.queue_url,
+        "HUBBUB_NOTICE_TOPIC": outputs.get("NoticeTopicArn", ""),
+        "HUBBUB_SIZE": (size := outputs["Size"]),
+    }
+    if chalice_config.record_variables(ROOT, stage, variables):
         click.echo(f"{stage}: recorded its stream, queue and size in .chalice/config.json")
     return settings._replace(stream_arn=found.stream_arn, queue_url=found.queue_url, is_full=size == "full")
 

@@ -126,7 +126,7 @@ def test_a_feature_that_is_switched_on_later_gets_its_functions(project: Path) -
     chalice_config.ensure_stage(project, "small")
     assert {"push", "sweep", "websocket_message"} <= set(functions(project))
     enable(project, ",".join(FEATURES))
-    chalice_config.record_variables(project, "small", {"HUBBUB_QUEUE": "on"})
+    chalice_config.record_variables(project, "small", {"HUBBUB_QUEUE": "on", "HUBBUB_NOTICES": "on"})
     chalice_config.ensure_stage(project, "small")
     for name, function in functions(project).items():
         text = (project / ".chalice" / function["iam_policy_file"]).read_text()

@@ -417,28 +417,14 @@ def test_a_message_has_the_format_of_lambda() -> None:
     ]
 
 
-def test_a_pump_that_is_not_needed_skips_records_until_it_is() -> None:
-    stream, taker, needed = FakeStream(a=["1", "2"]), Taker(), [False]
+def test_a_pump_that_begins_with_new_records_reads_no_older_ones() -> None:
+    stream, taker = FakeStream(a=["1", "2"]), Taker()
     fake: Any = stream
-    pump = StreamPump(Stream(fake, ARN), taker, 2, is_needed=lambda: needed[0])
+    pump = StreamPump(Stream(fake, ARN), taker, 2, begins="LATEST")
     assert not pump.step()
-    stream.shards["a"] += ["3", "4"]
-    assert not pump.step()
-    needed[0] = True
-    stream.shards["a"] += ["5"]
+    stream.shards["a"] += ["3"]
     drain(pump)
-    assert taker.batches == ["5"]
-
-
-def test_a_pump_that_is_needed_while_it_skips_delivers_what_came_meanwhile() -> None:
-    stream, taker = FakeStream(a=[]), Taker()
-    fake: Any = stream
-    replies = iter([False, False, False])
-    pump = StreamPump(Stream(fake, ARN), taker, 2, is_needed=lambda: next(replies, True))
-    assert not pump.step()
-    stream.shards["a"] += ["1"]  # before the second look, which finds the pump needed
-    drain(pump)
-    assert taker.batches == ["1"]
+    assert taker.batches == ["3"]
 
 
 def test_a_pump_cannot_continue_after_a_record_that_left_the_stream(tmp_path: Path) -> None:

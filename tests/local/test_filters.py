@@ -6,6 +6,7 @@ import doctest
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
@@ -17,6 +18,7 @@ import app
 from chalicelib.chat import subscriptions
 from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
+from chalicelib.notices import notices
 from chalicelib.ranking import tree
 from local import filters
 from local.engines.engine import Engine
@@ -29,6 +31,7 @@ from tests.support.tables import record_calls, store_on
 
 Images = tuple[Item | None, Item | None]
 MISSED: Item = {"pk": "TOPIC#ab12", "sk": "HEAD", "topic": "views:a", "missed": "a"}
+PENDING: Item = {"pk": "NOTICE#ab12", "sk": "NOTICE", "pending": "comment"}
 FUNCTIONS = ("apply", "push")
 WRITES = re.compile("Put|Update|Delete|Write|Execute")
 
@@ -46,7 +49,7 @@ def _is_of(kind: str, key: str) -> bool:
 @pytest.fixture(scope="module")
 def images(engine: Engine) -> list[Images]:
     """The images of every change that the calls, frames and batches make, and an item of each other kind."""
-    found: list[Images] = [(None, MISSED)]
+    found: list[Images] = [(None, MISSED), (None, PENDING)]
     streams: list[Reader] = []
 
     def run(site: Deployed, invocation: Invocation) -> None:
@@ -78,7 +81,8 @@ class Consumer:
     def acts(self, change: Any, function: str) -> bool:
         """Return whether a function would write or push anything because of a record."""
         if function == "push":
-            return bool(subscriptions.changed_topics(app.TOPICS, [change]))
+            new, pending = notices.find(app.FEATURES, [change], datetime.now(UTC))
+            return bool(new or pending or subscriptions.changed_topics(app.TOPICS, [change]))
         for table, calls in zip(self._tables, self._calls, strict=True):
             calls.clear()
             self._patch.setattr(app, "connect", lambda table=table: table)

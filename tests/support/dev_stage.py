@@ -157,6 +157,8 @@ def dev_stage() -> Iterator[DevStage]:
         table = create_table(engine.client("dynamodb"), "dev")
         queue = create_queue(engine.client("sqs"), "dev")
         made = {"HUBBUB_QUEUE_URL": queue.url, "HUBBUB_SITES": "example.org", "HUBBUB_LEADERS_MIN": "1"}
+        topic = engine.client("sns").create_topic(Name="hubbub-dev-notices")["TopicArn"]
+        made |= {"HUBBUB_NOTICES": "on", "HUBBUB_NOTICE_TOPIC": topic}
         settings = read(read_variables("dev") | made | {"HUBBUB_QUEUE": "on"})
         provision.create_secret(engine.client("ssm"), settings.secret_parameter)
         enforce(engine)

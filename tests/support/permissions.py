@@ -110,6 +110,8 @@ def needed(service: str, operation: str, request: Mapping[str, Any], endpoint: s
             account, name = urlsplit(request["QueueUrl"]).path.split("/")[-2:]
             action = operation.removesuffix("Batch")  # a batch is allowed as its messages are
             return {Permission(f"sqs:{action}", f"arn:aws:sqs:us-east-1:{account}:{name}")}
+        case "sns", "PublishBatch":  # a batch is allowed as its messages are
+            return {Permission("sns:Publish", request["TopicArn"])}
         case "ssm", _:
             name = request["Name"].lstrip("/")
             return {Permission(f"ssm:{operation}", f"arn:aws:ssm:us-east-1:000000000000:parameter/{name}")}
