@@ -74,7 +74,8 @@ def expect_mappings_on(
         if not features.has_function(function, settings):
             continue
         [event] = template["Resources"][name]["Properties"]["Events"].values()
-        properties = resolve(event["Properties"], parameters, read_conditions())
+        conditions = read_conditions() | template["Conditions"]
+        properties = resolve(event["Properties"], parameters, conditions)
         wanted = {key: value for key, value in properties.items() if key != source}
         if source == "Stream":
             wanted["FilterCriteria"] = filter_criteria(function, settings)

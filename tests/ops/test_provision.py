@@ -541,6 +541,8 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     assert mine["environment_variables"]["HUBBUB_STAGE"] == stage
     assert set(mine["lambda_functions"]) == set(dev["lambda_functions"])
     for name, settings in mine["lambda_functions"].items():
+        if name == "push":
+            continue  # without the permissions of notices (tests/notices/test_deployment.py)
         policy = (tmp_path / ".chalice" / settings["iam_policy_file"]).read_text()
         pattern = (tmp_path / ".chalice" / dev["lambda_functions"][name]["iam_policy_file"]).read_text()
         assert policy == pattern.replace("hubbub-dev", f"hubbub-{stage}").replace("/dev/", f"/{stage}/")
@@ -551,6 +553,28 @@ def test_the_command_creates_a_stage_from_dev_and_records_its_resources(
     assert command("--stage", stage, "--no-queue", "--yes").exit_code == 0
     config = json.loads((tmp_path / ".chalice" / "config.json").read_text())
     assert "HUBBUB_QUEUE_URL" not in config["stages"][stage]["environment_variables"]
+
+
+def test_the_command_makes_the_topic_of_notices_and_records_it(
+    command: Command, tmp_path: Path, cloud: Engine, stage: str
+) -> None:
+    assert command("--stage", stage, "--yes").exit_code == 0
+    chalice_config.record_variables(tmp_path, stage, {"HUBBUB_NOTICES": "on"})
+    done = command("--stage", stage, "--yes", "--parameter", "NoticeEmail=team@example.org")
+    assert done.exit_code == 0, done.output
+
+    def variables() -> dict[str, str]:
+        found: dict[str, str] = chalice_config.read(tmp_path)["stages"][stage]["environment_variables"]
+        return found
+
+    topic = variables()["HUBBUB_NOTICE_TOPIC"]
+    assert topic.endswith(f":hubbub-{stage}-notices")
+    [mail] = cloud.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert (mail["Protocol"], mail["Endpoint"]) == ("email", "team@example.org")
+    chalice_config.record_variables(tmp_path, stage, {"HUBBUB_NOTICES": ""})
+    assert command("--stage", stage, "--yes").exit_code == 0
+    assert "HUBBUB_NOTICE_TOPIC" not in variables()
+    assert topic not in str(cloud.client("sns").list_topics()["Topics"])
 
 
 def files(folder: Path) -> dict[Path, bytes]:
