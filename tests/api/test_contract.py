@@ -83,7 +83,7 @@ def api(examples: int, *, thorough: bool) -> BaseSchema:
 # Fixtures, so that requests are generated when a test runs, and not whenever pytest collects it.
 @pytest.fixture(scope="module")
 def examples() -> BaseSchema:
-    return api(8, thorough=False)
+    return api(5, thorough=False)
 
 
 @pytest.fixture(scope="module")

@@ -234,7 +234,7 @@ def play(site: Site, operator: str, order: str, steps: list[Step]) -> None:
 
 
 FEW = settings(
-    max_examples=15, deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck)
+    max_examples=8, deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck)
 )
 any_game = given(st.sampled_from(["set", "increment", "best"]), st.sampled_from(["asc", "desc"]), STEPS)
 

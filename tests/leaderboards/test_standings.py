@@ -69,7 +69,7 @@ def test_a_submission_returns_the_standing_that_it_leads_to(
     define(site, operator=operator, order=order, min=-9999, max=9999, ties=ties)
     twin, rng = Twin(operator, order, ties), random.Random(f"{operator} {order}")
     players = [f"p{number}" for number in range(12)]
-    for number in range(60):
+    for number in range(40):
         player = rng.choice(players)
         if player in twin.scores and not number % 9:
             path = f"/leaderboards/b/players/{player}"
