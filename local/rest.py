@@ -8,6 +8,7 @@ site (origins.py). The origin that may read a response is therefore the one that
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import logging
 import re
@@ -38,6 +39,7 @@ from local.origins import refusal
 from local.page_api import PageApi
 
 MAX_BODY_BYTES = 10 * 1024 * 1024  # API Gateway's limit
+LEAST_COMPRESSED = 1400  # bytes: minimum_compression_size in .chalice/config.json
 MAX_LINE_BYTES = 8192  # of a chunk's size, or of a trailer
 LOGGER = logging.getLogger("hubbub.local")
 HOST = "127.0.0.1"
@@ -198,6 +200,9 @@ class Handler(ChaliceRequestHandler):
         content = body.encode() if isinstance(body, str) else body
         if content[-1:] in (b"}", b"]") and "json" in str(headers.get("Content-Type", "json")):
             content += b"\n"  # so that a terminal's prompt begins on a line of its own after curl
+        if len(content) >= LEAST_COMPRESSED and "gzip" in self.headers.get("Accept-Encoding", ""):
+            headers = {**headers, "Content-Encoding": "gzip"}
+            content = gzip.compress(content)
         self.send_response(code)
         if code not in (204, 304):
             self.send_header("Content-Length", str(len(content)))

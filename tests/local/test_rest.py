@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import socket
@@ -16,7 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 from chalice.app import AuthResponse, Chalice, Response
 
-from local.rest import MAX_BODY_BYTES, Rest
+from local.engines.engine import ROOT
+from local.rest import LEAST_COMPRESSED, MAX_BODY_BYTES, Rest
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -225,6 +227,24 @@ def test_head_is_answered_without_a_body(server: Rest) -> None:
     answer = raw(server, requests + b"GET /items/a HTTP/1.1\r\nHost: [::1]\r\n\r\n")
     assert answer.count(b"HTTP/1.1 ") == 3
     assert answer.count(b"{") == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "accepted", "encoding"),
+    [
+        (LEAST_COMPRESSED, "br, gzip", "gzip"),
+        (LEAST_COMPRESSED, "identity", None),
+        (LEAST_COMPRESSED - 1, "gzip", None),
+    ],
+)
+def test_a_long_response_is_compressed_for_a_client_that_accepts_it(
+    server: Rest, size: int, accepted: str, encoding: str | None
+) -> None:
+    config = json.loads((ROOT / ".chalice" / "config.json").read_text())
+    assert config["minimum_compression_size"] == LEAST_COMPRESSED
+    _, headers, body = call(server, "POST", "/echo", "a" * size, Accept_Encoding=accepted)
+    assert headers.get("content-encoding") == encoding
+    assert (gzip.decompress(body) if encoding else body) == b"a" * size
 
 
 def test_no_content_has_neither_length_nor_type(server: Rest) -> None:
