@@ -113,17 +113,23 @@ def encode(value: Any) -> str:
 def encode_csv(value: Any) -> str:
     """Encode the rows of a list or of statistics as CSV (RFC 4180), with a header line.
 
-    The rows are the items of a list, or what `rows()` of the value returns. Every text is quoted, and one
-    that a spreadsheet would take for a formula is guarded.
+    The rows are the items of a list, or what `rows()` of the value returns. An optional field that no row has
+    is no column, and an object is written as JSON. Every text is quoted, and one that a spreadsheet would
+    take for a formula is guarded.
     """
     rows = value.rows() if hasattr(value, "rows") else value.items
     [kind] = inspect_rows(type(value))
-    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    fields = [
+        field
+        for field in msgspec.structs.fields(kind)
+        if field.default is not msgspec.UNSET
+        or any(getattr(row, field.name) is not msgspec.UNSET for row in rows)
+    ]
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(names)
+    writer.writerow([field.encode_name for field in fields])
     for row in rows:
-        writer.writerow([_to_cell(getattr(row, field.name)) for field in msgspec.structs.fields(kind)])
+        writer.writerow([_to_cell(getattr(row, field.name)) for field in fields])
     return text.getvalue()
 
 
@@ -134,7 +140,10 @@ def inspect_rows(kind: Any) -> tuple[Any, ...]:
 
 
 def _to_cell(value: Any) -> Any:
-    return "" if value is None else guard_cell(value) if isinstance(value, str) else value
+    if value is None or value is msgspec.UNSET:
+        return ""
+    text = encode(value) if isinstance(value, dict) else value
+    return guard_cell(text) if isinstance(text, str) else text
 
 
 def guard_cell(text: str) -> str:

@@ -29,7 +29,7 @@ from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, Boards, Lis
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
 
-MUTABLE_FIELDS = ("title", "unit", "resets", "submit", "guests")
+MUTABLE_FIELDS = ("title", "unit", "resets", "submit", "guests", "metadata")
 # Every score depends on the following fields.
 IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "ties", "shards")
 LIST = "BOARDS"
@@ -54,6 +54,7 @@ class Board(NamedTuple):
     resets: str | None
     submit: str = "player"
     guests: bool = True
+    metadata: bool = False
     ties: str = "shared"
     created: int = 0  # the second of its creation, by which boards are listed
     has_names: bool = False  # some players have display names, which lists then read

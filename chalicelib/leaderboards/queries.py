@@ -86,7 +86,7 @@ def list_entries(context: Context, name: str, query: EntriesQuery) -> Entries:
     A place inside a tie begins there, with the shared rank. A cursor stays in the season of its first page.
 
     Cost: 0.5 RCU for the board, 0.5 around a player, and the cost of `positions.list_ranked`. 0.5 more for
-    each entry of a board where players have display names.
+    each entry of a board where players have display names or metadata.
     Raises: NotFound, BadCursor.
     """
     cursor_scope = ("entries", name, str(query.season), str(query.place), query.around or "")
@@ -126,19 +126,20 @@ def list_entries(context: Context, name: str, query: EntriesQuery) -> Entries:
 
 
 def _to_board_entries(table: Table, board: Board, part: EntriesPage) -> list[BoardEntry]:
-    """Build the entries of a page, with the display names of the players. The index has no names.
+    """Build the entries of a page, with the display names and metadata of the players, which the index lacks.
 
-    Cost: 0.5 RCU for each entry of a board where players have names, else nothing.
+    Cost: 0.5 RCU for each entry of a board where players have names or metadata, else nothing.
     """
-    players = [entry.player for _, entry in part.items] if board.has_names else []
-    keys = [scores.score_key(board.name, board.season, player) for player in players]
-    names = {key.pk: item.get("name") for key, item in table.get_many(keys).items()}
+    players = [entry.player for _, entry in part.items] if board.has_names or board.metadata else []
+    found = table.get_many(scores.score_key(board.name, board.season, player) for player in players)
+    items = {key.pk: item for key, item in found.items()}
     return [
         BoardEntry(
             rank=rank,
             player=entry.player,
-            name=names.get(f"PLAYER#{entry.player}"),
+            name=(item := items.get(f"PLAYER#{entry.player}", {})).get("name"),
             score=board.scale.score(entry.merit),
+            metadata=scores.show_metadata(board, item),
         )
         for rank, entry in part.items
     ]
@@ -176,7 +177,7 @@ def topic(key: Key) -> str | None:
 def live(context: Context, name: str) -> TopEntries:
     """Return the ten best players of a board, and the number of ranked players.
 
-    Cost: 2 RCU, and 0.5 RCU for each entry of a board where players have display names.
+    Cost: 2 RCU, and 0.5 RCU for each entry of a board where players have display names or metadata.
     Raises: NotFound.
     """
     board = boards.find(context, name)

@@ -104,6 +104,7 @@ def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
                 score=item["score"],
                 rank=place,
                 among=rank_keys.index(rank_keys[i]) + 1,
+                metadata=scores.show_metadata(board, item),
             )
             for i, (place, item) in enumerate(listed)
         ],

@@ -9,6 +9,7 @@ from chalicelib.api.names import Name
 from chalicelib.api.schemas import INVISIBLE, Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.ranking.tree import MOST
 
+MAX_METADATA = 500  # bytes as JSON
 MAX_STANDINGS = 100  # players of one request
 PLAYERS_PATTERN = rf"^[^#{INVISIBLE}]+$(?!\n)"
 NUMBER_PATTERN = r"^-?[0-9]{1,16}(\.[0-9]{1,9})?$"
@@ -61,6 +62,19 @@ Submit = Annotated[
     ),
 ]
 Guests = Annotated[bool, Meta(description="Whether guests may submit")]
+TakesMetadata = Annotated[bool, Meta(description="Whether submissions may have `metadata`, which is public")]
+Metadata = (
+    Annotated[
+        dict[str, Any],
+        Meta(
+            description=f"An object of at most {MAX_METADATA} bytes, such as a replay. A player has that of "
+            "the best value with `best`, else that of the latest submission",
+            examples=[{"level": 3}],
+        ),
+    ]
+    | None
+)
+ShownMetadata = Metadata | UnsetType  # a board without metadata does not show it
 Resets = (
     Annotated[
         str,
@@ -120,6 +134,7 @@ class BoardBody(Schema):
     resets: Resets = None
     submit: Submit = "player"
     guests: Guests = True
+    metadata: TakesMetadata = False
     shards: Annotated[
         int,
         Meta(
@@ -152,6 +167,7 @@ class BoardDetails(BoardBody, kw_only=True):
             "resets": None,
             "submit": "player",
             "guests": True,
+            "metadata": False,
             "shards": 1,
             "board": "points",
             "season": 2,
@@ -163,7 +179,7 @@ class BoardDetails(BoardBody, kw_only=True):
     MORE: ClassVar = {
         "required": [
             *("board", "title", "unit", "decimals", "min", "max", "order", "operator", "shards", "resets"),
-            *("ties", "submit", "guests", "season", "started", "ended", "players"),
+            *("ties", "submit", "guests", "metadata", "season", "started", "ended", "players"),
         ]
     }
 
@@ -198,6 +214,7 @@ class ScoreBody(Schema):
     time: (
         Annotated[Instant, Meta(description="When the player reached the value. The default is now")] | None
     ) = None
+    metadata: Metadata = None
     player: (
         Annotated[
             Identifier,
@@ -244,6 +261,7 @@ class ScoreResult(Schema):
     of: PlayerCount | UnsetType = UNSET
     percentile: Percentile | UnsetType = UNSET
     to_next: ToNext | UnsetType = UNSET
+    metadata: ShownMetadata = UNSET
 
 
 class ActivitiesQuery(Schema):
@@ -333,6 +351,7 @@ class Standing(Schema):
     of: PlayerCount
     percentile: Percentile
     to_next: ToNext
+    metadata: ShownMetadata = UNSET
 
 
 class RankQuery(Schema):
@@ -405,6 +424,7 @@ class SharedStanding(Schema):
     score: Score
     rank: Rank
     among: Annotated[int, Meta(description="The rank among the given players", ge=1)]
+    metadata: ShownMetadata = UNSET
 
 
 class Standings(Schema):
@@ -445,6 +465,7 @@ class BoardEntry(Schema):
     player: PlayerName
     name: Name
     score: Score
+    metadata: ShownMetadata = UNSET
 
 
 class Entries(Schema):

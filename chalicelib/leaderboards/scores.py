@@ -2,8 +2,10 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `scale`, `name`, `version`, `depth`, gsi1 |
-| activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | its `value`, `time`, `season`, `version` |
+| score | `PLAYER#<player>` | `BOARD#<board>#<season>` | `score`, `time`, `scale`, `name`, `metadata`; |
+| | | | `version`, `depth`, gsi1 |
+| activity | `PLAYER#<player>` | `ACTIVITY#<board>#<id>` | its `value`, `time`, `name`, `metadata`; |
+| | | | `season`, `version` |
 
 A submission is two writes. The activity is put first. Its key contains no season, so each id of a player
 counts once and in one season. Then `apply_activity` changes the score. The submission, its retry and the
@@ -24,9 +26,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.aggregates.tags import find_counted, keep, make_tag
+from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
@@ -35,7 +40,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Forbidden, NotFound, Unprocessable
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
-from chalicelib.leaderboards.schemas import ScoreBody, ScoreResult
+from chalicelib.leaderboards.schemas import MAX_METADATA, ScoreBody, ScoreResult
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_player, index_key, read_paths
 from chalicelib.ranking.tree import Nodes, Scale, is_counted_better
 
@@ -60,6 +65,7 @@ class Submission(NamedTuple):
     value: Decimal
     time: str
     name: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 # -- keys ----------------------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ def prepare(
 
     Cost: 2 RCU.
     Raises: NotFound, Forbidden for another player's score and where the board does not let the caller
-    submit, BadRequest, Unprocessable for a value out of range.
+    submit, BadRequest, Unprocessable for a value out of range and for metadata that the board does not take.
     """
     player = body.player or caller.sub
     time = parse_time(body.time, context.now)
@@ -112,7 +118,8 @@ def prepare(
     board, items = boards.find_with_items(context, name, 0, keys, consistent=True)
     check_submitter(board, player, caller)
     name_of_player = caller.name if player == caller.sub else None
-    submission = Submission(player, body.id, validate_value(board, body.value), time, name_of_player)
+    value, metadata = validate_value(board, body.value), validate_metadata(board, body.metadata)
+    submission = Submission(player, body.id, value, time, name_of_player, metadata)
     return board, submission, items.get(keys(board)[0])
 
 
@@ -187,6 +194,7 @@ def _build_activity(board: Board, submission: Submission, score: Item | None, no
     fields = {"value": submission.value, "time": submission.time, "season": board.season}
     fields["version"] = max(times.milliseconds(now), int((score or {}).get("version", 0)) + 1)
     fields |= {"name": submission.name} if submission.name else {}
+    fields |= {"metadata": submission.metadata} if submission.metadata is not None else {}
     return activity_key(board.name, submission.player, submission.id)._asdict() | fields
 
 
@@ -211,7 +219,7 @@ def is_pending(board: Board, score: Item | None, activity: Item) -> bool:
         return order > (score["time"], score["version"], Decimal(score["score"]))
     best = Decimal(score["score"])
     if value == best:  # where it decides, the time does not depend on the order of arrival
-        return board.ties == "first" and activity["time"] < score["time"]
+        return (board.ties == "first" or board.metadata) and activity["time"] < score["time"]
     return value > best if board.order == "desc" else value < best
 
 
@@ -284,8 +292,10 @@ def _change(
     entry = index_key(ranking, player, number(board, player, value, time))
     depth = choose_depth(table, ranking, entry["gsi1sk"], before, nodes)
     changed = {"score": value, "scale": list(board.scale), "shards": board.shards, "time": time}
-    kept = {name: before[name] for name in ("applied", "spilled", "since", "name") if name in before}
+    kept: Item = {name: before[name] for name in ("applied", "spilled", "since", "name") if name in before}
     kept |= {"name": activity["name"]} if "name" in activity else {}
+    latest = activity if time == activity["time"] else before
+    kept |= {"metadata": latest["metadata"]} if "metadata" in latest else {}
     after = score_key(board.name, board.season, player)._asdict() | changed | kept | entry | {"depth": depth}
     path = ranking.scale.path(entry["gsi1sk"])
     better = [
@@ -433,6 +443,20 @@ def validate_value(board: Board, value: Decimal) -> Decimal:
         return board.value_scale.write(board.value_scale.units(value))
     except ValueError as error:
         raise Unprocessable(f"`value` {error}") from None
+
+
+def validate_metadata(board: Board, metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the metadata of a submission. Raises Unprocessable if the board does not accept it."""
+    if metadata is not None and not board.metadata:
+        raise Unprocessable("`metadata` needs a leaderboard that is defined with `metadata`")
+    if len(codec.encode(metadata).encode()) > MAX_METADATA:
+        raise Unprocessable(f"`metadata` must be at most {MAX_METADATA} bytes")
+    return metadata
+
+
+def show_metadata(board: Board, score: Item) -> dict[str, Any] | UnsetType | None:
+    """Return the metadata of a score as responses have it."""
+    return score.get("metadata") if board.metadata else UNSET
 
 
 # -- the stream ----------------------------------------------------------------------------------------

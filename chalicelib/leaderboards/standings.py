@@ -98,4 +98,5 @@ def _build(board: Board, score: Item, position: Position, next_merit: int | None
         "of": players,
         "percentile": round(100 * (players - rank + 1) / players, 2),
         "to_next": None if rank == 1 else to_next,
+        "metadata": scores.show_metadata(board, score),
     }

@@ -17,13 +17,14 @@ from tests.support.operations import ENTRIES
 
 PLAYERS = 3_000
 BOARD = "𝕏" * 60
+PAGE = 112  # KB of 100 players with the longest names and the most metadata
 
 
 def dearest(site: Deployed) -> Iterator[Dearest]:
     """Rank a crowd, and read parts of it."""
     path, now, rng = {"board": BOARD}, datetime.now(UTC), random.Random(7)
     context = new_context(site.table, now)
-    definition = {"title": "🦉" * 200, "unit": "🦉" * 40, "max": 10**9, "decimals": 2}
+    definition = {"title": "🦉" * 200, "unit": "🦉" * 40, "max": 10**9, "decimals": 2, "metadata": True}
     site.rest("PUT /leaderboards/{board}", "", path=path, body=definition, sub="admin").run()
     board = boards.find(context, BOARD)
     boards.note_names(site.table, board)
@@ -38,7 +39,12 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     site.drain()
     for player in players:
         key = score_key(BOARD, board.season, player)
-        site.table.update(key, "SET #name = :name", names={"#name": "name"}, values={":name": "🦉" * 60})
+        site.table.update(
+            key,
+            "SET #name = :name, metadata = :metadata",
+            names={"#name": "name"},
+            values={":name": "🦉" * 60, ":metadata": {"replay": "x" * 487}},
+        )
     yield Dearest(site.rest("GET /leaderboards/{board}", "any board", path=path), read=2)
     for name, place in (("a player of 3,000", 1), ("one of many with equal scores", 500_000_000)):
         player = players[values.index(Decimal(place))] if place > 1 else players[0]
@@ -53,11 +59,16 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     yield Dearest(site.rest("GET /leaderboards/{board}/score", "a third", path=path, query=query), read=16)
     friends = ",".join(players[::30])
     query = {"players": friends}
-    yield Dearest(site.rest("GET /leaderboards/{board}/standings", "100 players", path=path, query=query))
+    yield Dearest(
+        site.rest("GET /leaderboards/{board}/standings", "100 players", path=path, query=query),
+        kilobytes=PAGE,
+    )
     for name, more in (
         ("the first 100", {}),
         ("100 from the middle", {"place": "1500"}),
         ("100 around a player", {"around": players[values.index(Decimal(500_000_000))]}),
     ):
-        yield Dearest(site.rest(f"GET {ENTRIES}", name, path=path, query={"limit": "100", **more}))
+        yield Dearest(
+            site.rest(f"GET {ENTRIES}", name, path=path, query={"limit": "100", **more}), kilobytes=PAGE
+        )
     yield Dearest(site.rest("GET /leaderboards/{board}/distribution", "3,000 players", path=path))

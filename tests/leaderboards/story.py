@@ -34,6 +34,8 @@ COSTS = {
     ("GET /leaderboards/{board}/entries", "from a place"): (200, 0, 1.5),
     ("GET /leaderboards/{board}/entries", "around a player"): (200, 0, 3),
     ("GET /leaderboards/{board}/distribution", ""): (200, 0, 2.5),
+    ("POST /leaderboards/{board}/scores", "with 500 bytes of metadata"): (201, 5, 2),
+    ("GET /leaderboards/{board}/entries", "of three with metadata"): (200, 0, 2.5),
     ("POST /leaderboards/{board}/seasons", ""): (201, 4, 1),
     ("DELETE /leaderboards/{board}/players/{player}", "of two seasons"): (204, 3, 1.5),
     ("stream", "a removed player"): (0, 2, 1),
@@ -82,6 +84,13 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest(f"GET {ENTRIES}", "from a place", path=board, query={"place": "2"})
     yield site.rest(f"GET {ENTRIES}", "around a player", path=board, query={"around": "ann"})
     yield site.rest("GET /leaderboards/{board}/distribution", "", path=board)
+    changed |= {"metadata": True}
+    site.rest("PUT /leaderboards/{board}", "metadata", path=board, body=changed, sub="admin").run()
+    body = {"id": "3", "value": 5, "metadata": {"replay": "x" * 487}}
+    scores, case = "POST /leaderboards/{board}/scores", "with 500 bytes of metadata"
+    yield site.rest(scores, case, path=board, body=body, sub="ann")
+    site.drain()
+    yield site.rest(f"GET {ENTRIES}", "of three with metadata", path=board)
     end = {"season": 1}
     yield site.rest("POST /leaderboards/{board}/seasons", "", path=board, body=end, sub="admin")
     yield site.rest(f"DELETE {route}", "of two seasons", path=ann, sub="ann")

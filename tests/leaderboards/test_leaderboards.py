@@ -559,3 +559,83 @@ def test_a_definition_that_is_put_beside_the_first_name_keeps_it(site: Site) -> 
     assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
     assert submitted
     assert [item["name"] for item in site.get("/leaderboards/points/entries")["items"]] == ["Ann"]
+
+
+# -- metadata ------------------------------------------------------------------------------------------
+
+
+METADATA = {"level": 3, "replay": {"seed": 0.125, "moves": ["e4", None]}, "Ü": True}
+
+
+def shown_metadata(site: Site, player: str) -> list[Any]:
+    """Return the metadata of a player as every call shows it."""
+    board = "/leaderboards/m"
+    return [
+        site.get(f"{board}/players/{player}")["metadata"],
+        next(item for item in site.get(f"{board}/entries")["items"] if item["player"] == player)["metadata"],
+        site.get(f"{board}/standings?players={player}")["items"][0]["metadata"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operator", "kept"),
+    [("best", {"n": 1}), ("set", {"n": 2}), ("increment", {"n": 2})],
+)
+def test_metadata_are_those_of_the_submission_that_counts(site: Site, operator: str, kept: Any) -> None:
+    """They do not depend on the order of arrival: the best value, or the latest one."""
+    admin = {"Authorization": site.admin()}
+    site.call("PUT", "/leaderboards/m", {"title": "m", "operator": operator, "metadata": True}, **admin)
+    for player, order in (("ann", (0, 1, 2)), ("bob", (2, 1, 0)), ("cem", (1, 0, 2))):
+        for n in order:
+            body = {"player": player, "id": f"{n}", "value": (5, 9, 9)[n], "metadata": {"n": n}}
+            body |= {"time": f"2026-11-20T10:00:0{n}Z"}
+            status, answer = site.call("POST", "/leaderboards/m/scores?standing=true", body, **admin)
+            assert status == 201
+        assert answer["metadata"] == kept
+    site.settle()
+    assert [shown_metadata(site, player) for player in ("ann", "bob", "cem")] == [[kept] * 3] * 3
+
+
+def test_metadata_are_shown_until_the_player_or_the_choice_goes(site: Site) -> None:
+    admin = {"Authorization": site.admin()}
+    board = {"title": "m", "operator": "best", "metadata": True}
+    assert site.call("PUT", "/leaderboards/m", board, **admin)[1]["metadata"] is True
+    for player, more in (("ann", {"metadata": METADATA}), ("bob", {}), ("cem", {"metadata": {}})):
+        body = {"id": "1", "value": 5, "player": player} | more
+        assert site.call("POST", "/leaderboards/m/scores", body, **admin)[0] == 201
+    site.settle()
+    assert [shown_metadata(site, player)[0] for player in ("ann", "bob", "cem")] == [METADATA, None, {}]
+    assert shown_metadata(site, "ann") == [METADATA] * 3
+    csv = site.call("GET", "/leaderboards/m/entries", Accept="text/csv")[1]
+    assert csv.splitlines()[0] == '"rank","player","name","score","metadata"'
+    assert '""level"":3' in csv
+    site.call("DELETE", "/leaderboards/m/players/ann", **admin)
+    body = {"id": "2", "value": 1, "player": "ann"}
+    assert site.call("POST", "/leaderboards/m/scores", body, **admin)[0] == 201
+    assert site.get("/leaderboards/m/players/ann")["metadata"] is None
+    site.call("PUT", "/leaderboards/m", board | {"metadata": False}, **admin)
+    assert "metadata" not in site.get("/leaderboards/m/players/cem")
+    csv = site.call("GET", "/leaderboards/m/entries", Accept="text/csv")[1]
+    assert csv.splitlines()[0] == '"rank","player","name","score"'
+
+
+@pytest.mark.parametrize(
+    ("takes", "metadata", "status"),
+    [
+        (True, {"x": "y" * 492}, 201),  # 500 bytes
+        (True, {"x": "y" * 493}, 422),
+        (True, {"x": "ü" * 247}, 422),
+        (True, [1], 400),
+        (True, "text", 400),
+        (True, {"x": 1e300}, 400),
+        (False, {"x": 1}, 422),
+        (False, None, 201),
+    ],
+)
+def test_metadata_that_a_board_does_not_take_are_refused(
+    site: Site, takes: bool, metadata: Any, status: int
+) -> None:
+    admin = {"Authorization": site.admin()}
+    site.call("PUT", "/leaderboards/m", {"title": "m", "metadata": takes}, **admin)
+    body = {"id": "1", "value": 5, "metadata": metadata}
+    assert site.call("POST", "/leaderboards/m/scores", body, **admin)[0] == status
