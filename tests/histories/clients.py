@@ -24,7 +24,7 @@ from chalicelib.comments import comments as comments_of
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Conflict, Forbidden, HubbubError, InvalidPath, LimitReached, SlowDown
-from chalicelib.leaderboards import boards
+from chalicelib.leaderboards import boards, scores
 from chalicelib.ranking import deepening
 from tests.histories.event_sources import Queue
 from tests.histories.network import FaultyGateway
@@ -210,7 +210,8 @@ class Visitor:
         key = (board, owner, f"{self.name}-{id}")
         amount = self.known.scores_sent.setdefault(key, Decimal(value))
         time = times.to_iso(BEGIN + timedelta(seconds=seconds))
-        body = {"id": key[2], "value": amount, "time": time, "player": owner}
+        body: dict[str, Any] = {"id": key[2], "value": amount, "time": time, "player": owner}
+        body |= {"metadata": {"id": key[2]}} if board == "first" else {}
 
         def refused(_: HubbubError) -> None:
             self.known.scores_refused |= set() if self.was_concurrent else {key}
@@ -399,10 +400,13 @@ class Admin(Visitor):
         self.known.scores_sent |= dict(zip(keys, map(Decimal, values), strict=True))
 
         def submit() -> None:
-            ranking = boards.find(new_context(self._table, self.world.clock()), board).ranking
-            merits = [ranking.scale.merit(value) for value in values]
-            numbers = [ranking.number(merit, key[1]) for merit, key in zip(merits, keys, strict=True)]
-            deepening.prepare(self._table, ranking, numbers)
+            now = self.world.clock()
+            found = boards.find(new_context(self._table, now), board)
+            numbers = [
+                scores.number(found, player, Decimal(value), times.to_sort_key(now))
+                for value, (_, player, _) in zip(values, keys, strict=True)
+            ]
+            deepening.prepare(self._table, found.ranking, numbers)
             for value, (_, player, id) in zip(values, keys, strict=True):
                 body = {"id": id, "value": Decimal(value), "player": player}
                 call("post_score", path={"board": board}, body=body, caller=self.caller)()

@@ -16,6 +16,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import msgspec
+
 import app
 from chalicelib import concurrency
 from chalicelib.aggregates import engine as engine_of_sums
@@ -262,6 +264,8 @@ def create_definitions(table: Table, now: datetime) -> None:
     for name, operator in BOARDS.items():
         order: Order = "asc" if name == "best" else "desc"
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
+        is_first = name == "first"
+        body = msgspec.structs.replace(body, ties="first" if is_first else "shared", metadata=is_first)
         boards.define(new_context(table, now), name, body)
     hunt = ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
     definitions.define(new_context(table, now), "hunt", hunt)

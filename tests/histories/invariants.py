@@ -162,18 +162,25 @@ def scores(history: History) -> Iterator[str]:
         board, id = rest.split("#")
         ids.add((board, player, id))
         submitted[board, player, str(item["season"])].append(item)
-    stored: dict[tuple[str, str, str], Decimal] = {}
+    stored: dict[tuple[str, str, str], Item] = {}
     for player, rest, item in _find(history, "PLAYER#", "BOARD#"):
         board, season = rest.split("#")
-        stored |= {(board, player, season): item["score"]} if "score" in item else {}
+        stored[board, player, season] = item
     yield from (f"accepted and lost: {id}" for id in known.scores_accepted - ids)
     yield from (f"refused and stored: {id}" for id in known.scores_refused & ids - known.scores_accepted)
     yield from (f"never sent: {id}" for id in ids - known.scores_sent.keys())
     for board, player, season in submitted.keys() | stored.keys():
-        scores, score = submitted[board, player, season], stored.get((board, player, season))
-        if player not in known.moderated_players and (not scores or score != _score(board, scores)):
+        item = stored.get((board, player, season), {})
+        score, since = item.get("score"), item.get("since", 0)  # what came before a removal is void
+        scores = [activity for activity in submitted[board, player, season] if activity["version"] > since]
+        if score != (_score(board, scores) if scores else None):
             values = [item["value"] for item in scores]
             yield f"{player} has {score} on {board} in season {season} of {values}"
+        elif board == "first" and scores:
+            time = min(other["time"] for other in scores if other["value"] == score)
+            counting = [other for other in scores if (other["value"], other["time"]) == (score, time)]
+            if item["time"] != time or item.get("metadata") not in [o.get("metadata") for o in counting]:
+                yield f"{player} has {item} in season {season}, and {counting} count"
 
 
 def _score(board: str, scores: list[Item]) -> Decimal:
@@ -181,6 +188,8 @@ def _score(board: str, scores: list[Item]) -> Decimal:
     values = [Decimal(item["value"]) for item in scores]
     if board == "sum":
         return sum(values, Decimal())
+    if board == "first":
+        return max(values)
     return (
         min(values) if board == "best" else max((item["time"], Decimal(item["value"])) for item in scores)[1]
     )
@@ -318,15 +327,16 @@ def ranks(history: History) -> Iterator[str]:
     for name in BOARDS:
         board = boards.find(new_context(history.table, now), name)
         of_season = _find(history, "PLAYER#", f"BOARD#{name}#{board.season}")
-        scores = {player: item["score"] for player, rest, item in of_season if not rest and "score" in item}
-        merits = {player: board.scale.merit(score) for player, score in scores.items()}
-        yield from _tree(history, board.ranking, merits)
-        entries = call("get_entries", path={"board": name}, query={"limit": 100})().items
-        sign = 1 if board.order == "desc" else -1
-        ranked = {
-            player: 1 + sum(sign * other > sign * score for other in scores.values())
-            for player, score in scores.items()
+        items = {player: item for player, rest, item in of_season if not rest and "score" in item}
+        scores = {player: item["score"] for player, item in items.items()}
+        numbers = {
+            player: scores_of.number(board, player, item["score"], item["time"])
+            for player, item in items.items()
         }
+        yield from _tree(history, board.ranking, numbers)
+        entries = call("get_entries", path={"board": name}, query={"limit": 100})().items
+        keys = {player: board.ranking.rank_key(number) for player, number in numbers.items()}
+        ranked = {player: 1 + sum(other > key for other in keys.values()) for player, key in keys.items()}
         if {entry.player: entry.rank for entry in entries} != ranked or len(entries) != len(ranked):
             yield f"{name} lists {[(entry.rank, entry.player) for entry in entries]}, not {ranked}"
         for player, rank in ranked.items():
@@ -339,7 +349,8 @@ def ranks(history: History) -> Iterator[str]:
         for player, _, item in _find(history, PLAYER_OF_HUNT, "PROGRESS")
         if item.get("ranked")
     }
-    yield from _tree(history, placing.build_ranking("hunt"), results)
+    hunt = placing.build_ranking("hunt")
+    yield from _tree(history, hunt, {player: hunt.number(merit, player) for player, merit in results.items()})
 
 
 def lists(history: History) -> Iterator[str]:
@@ -418,7 +429,7 @@ def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
     }
 
 
-def _tree(history: History, tested: Ranking, merits: dict[str, int]) -> Iterator[str]:
+def _tree(history: History, tested: Ranking, expected: dict[str, int]) -> Iterator[str]:
     """Check a tree, that the index and the depths follow the scores, and that no bucket is crowded."""
     nodes = ranking.collect_nodes(tested, history.items)
     try:
@@ -430,8 +441,8 @@ def _tree(history: History, tested: Ranking, merits: dict[str, int]) -> Iterator
     )
     found = [ranked for ranked in all_ranked if ranked and ranked.ranking.name == tested.name]
     numbers = {ranked.player: ranked.number for ranked in found}
-    if numbers != {player: tested.number(merit, player) for player, merit in merits.items()}:
-        yield f"{tested.name} lists {numbers}, not {merits}"
+    if numbers != expected:
+        yield f"{tested.name} lists {numbers}, not {expected}"
     for ranked in found:
         depth = tree.usable_depth(ranked.path, ranked.depth, nodes)
         bucket = tree.bucket(ranked.path, depth)
@@ -483,6 +494,8 @@ def _scores(changes: list[Change]) -> Iterator[str]:
             continue
         if sk.startswith("BOARD#best#") and new["score"] > old["score"]:
             yield f"{pk} had the best score {old['score']}, then {new['score']}"
+        if sk.startswith("BOARD#first#") and int(new["gsi1sk"]) < int(old["gsi1sk"]):
+            yield f"{pk} had the score {old['score']} of {old['time']}, then {new['score']} of {new['time']}"
         if sk.startswith("BOARD#latest#") and new["time"] < old["time"]:
             yield f"{pk} had a score of {old['time']}, then one of {new['time']}"
 

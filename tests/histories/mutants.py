@@ -249,6 +249,15 @@ def _without_listing(function: Wrapper, *arguments: Any) -> Any:
     return {at: amount for at, amount in function(*arguments).items() if at[1] != "gsi1pk"}
 
 
+def _as_shared(is_pending: Any, board: Any, *args: Any) -> Any:
+    return is_pending(board._replace(ties="shared", metadata=False), *args)
+
+
+def _keep_metadata(change: Any, table: Any, board: Any, activity: Any, score: Any, *args: Any) -> Any:
+    kept = {name: score[name] for name in ("metadata",) if score and name in score}
+    return change(table, board, activity, score, *args) | kept
+
+
 FAULTS = {
     # Half of these histories have the queue.
     "everything": (
@@ -271,6 +280,8 @@ FAULTS = {
     ),
     "scores": (
         Mutant("an activity is not completed", scores, "_complete_activities", lambda f, *a: None),
+        Mutant("a late submission of the same score is ignored", scores, "is_pending", _as_shared),
+        Mutant("metadata stay those of the first score", scores, "_change", _keep_metadata),
         Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
         Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
         Mutant("a stranger may change scores", app, "post_score delete_player", _as_admin),

@@ -18,7 +18,7 @@ from chalicelib.leaderboards.schemas import Operator
 
 VISITORS, CHATTERS = 4, 4
 PAGES = ("https://example.org/a", "https://example.org/b")
-BOARDS: dict[str, Operator] = {"sum": "increment", "best": "best", "latest": "set"}
+BOARDS: dict[str, Operator] = {"sum": "increment", "best": "best", "latest": "set", "first": "best"}
 PATHS = ("oak", "mill", "well", "bridge", "tower")
 LIMIT = 3  # paths that a player may find
 PRODUCTS = ("garment", "lamp")
@@ -147,6 +147,7 @@ def _in_one_place(rng: random.Random, action: Action, board: str, number: int = 
     if action.kind == "score":
         sign = -1 if board == "best" else 1
         value = sign * (6 * number + rng.randrange(12))
+        value -= value % 24 if board == "first" else 0  # some are equal
         place |= {"value": value, "seconds": 10 * number + rng.randrange(20) - 300}
     moved = {name: place[name] for name in place if name in action.arguments}
     return action._replace(arguments={**action.arguments, **moved})

@@ -84,8 +84,8 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest(f"GET {ENTRIES}", "from a place", path=board, query={"place": "2"})
     yield site.rest(f"GET {ENTRIES}", "around a player", path=board, query={"around": "ann"})
     yield site.rest("GET /leaderboards/{board}/distribution", "", path=board)
-    changed |= {"metadata": True}
-    site.rest("PUT /leaderboards/{board}", "metadata", path=board, body=changed, sub="admin").run()
+    takes = {**changed, "metadata": True}
+    site.rest("PUT /leaderboards/{board}", "metadata", path=board, body=takes, sub="admin").run()
     body = {"id": "3", "value": 5, "metadata": {"replay": "x" * 487}}
     scores, case = "POST /leaderboards/{board}/scores", "with 500 bytes of metadata"
     yield site.rest(scores, case, path=board, body=body, sub="ann")
