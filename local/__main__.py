@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 OTHER_PYTHON = "Hubbub's environment is in .venv: use `make run`, or .venv/bin/python -m local"
 if sys.platform == "win32":
@@ -132,7 +132,17 @@ def main(**given: Any) -> None:
         else:
             _supervise([*options.for_child(), "--engine", engine.endpoint], lock, engine)
         if engine.has_ended():
-            raise click.ClickException(engine.explain_end())
+            raise EngineEndedError(engine.explain_end())
+
+
+class EngineEndedError(click.ClickException):
+    """Ends the process at once, because other threads may still retry their calls for half a minute."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message, and end the process."""
+        super().show(file)
+        sys.stderr.flush()
+        os._exit(self.exit_code)
 
 
 def _supervise(options: list[str], lock: Lock | None, engine: Engine) -> None:
@@ -155,12 +165,12 @@ def _supervise(options: list[str], lock: Lock | None, engine: Engine) -> None:
             break
         if changes:
             click.echo(f"changed: {', '.join(sorted(Path(path).name for _, path in changes))}", err=True)
-            _stop_child(app)
+            _stop_child(app, 30)
             app, has_ended = _start_child([*options, "--word", "reloaded"], lock), False
         elif app.poll() is not None and not has_ended:
             click.echo("the app ended. It starts again when its source changes. Ctrl-C stops.", err=True)
             has_ended = True
-    _stop_child(app)
+    _stop_child(app, 0 if engine.has_ended() else 30)
 
 
 def _start_child(options: list[str], lock: Lock | None) -> subprocess.Popen[bytes]:
@@ -175,12 +185,13 @@ def _start_child(options: list[str], lock: Lock | None) -> subprocess.Popen[byte
     )
 
 
-def _stop_child(app: subprocess.Popen[bytes]) -> None:
+def _stop_child(app: subprocess.Popen[bytes], patience: float) -> None:
+    """Stop the child. It is killed after `patience` seconds."""
     if app.stdin and not app.stdin.closed:
         app.stdin.close()
     app.terminate()
     try:
-        app.wait(30)
+        app.wait(patience)
     except subprocess.TimeoutExpired:
         app.kill()
         app.wait()

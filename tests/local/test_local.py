@@ -298,7 +298,7 @@ def test_a_run_whose_engine_is_killed_ends_with_a_message(
         run.post(view("kept"))
         processes = run.processes()
         os.kill(run.commands()[killed], signal.SIGKILL)
-        assert run.process.wait(PATIENCE) == 1
+        assert run.process.wait(15) == 1  # other threads may retry their calls for longer
         *_, last = run.stderr.read_text().splitlines()
         assert last.startswith("Error: the engine has ended (")
         assert "every acknowledged write is kept" in last

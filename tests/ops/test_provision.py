@@ -626,6 +626,7 @@ def test_without_valid_credentials_nothing_is_written(
 ) -> None:
     before = files(tmp_path)
     monkeypatch.setenv("HUBBUB_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     for stage in ("pord", "dev"):
         assert command("--stage", stage, "--yes").exit_code == 1
         assert files(tmp_path) == before
