@@ -81,7 +81,7 @@ function showFeature(section) {
   section.setAttribute("aria-labelledby", `${id}-title`);
   section.append(
     make("header", {}, make("h2", { id: `${id}-title` }, title), make("p", {}, sentence)),
-    make("div", { className: "shown" }, ...shown, ...(id === "views" && isLocal ? [sendButton()] : [])),
+    make("div", { className: "shown" }, ...shown, ...(id === "views" && isLocal ? sender() : [])),
     make("aside", { ariaLabel: `${title}: ${text.lines}` },
       make("figure", { className: "snippet" }, make("figcaption", {}, text.lines, copy), make("pre", { tabIndex: 0, ariaLabel: text.lines }, code)), form),
   );
@@ -109,13 +109,15 @@ function lines(parts) {
 
 const isScript = ({ localName }) => localName === "script";
 
-/** Create the button that counts a view of this page by another visitor. */
-function sendButton() {
-  return make("button", { type: "button", id: "send", onclick: () => hub.postViews({
+/** Create the button that counts a view of this page by another visitor, and the line for its error. */
+function sender() {
+  const problem = make("p", { className: "problem", role: "alert" });
+  const send = () => hub.postViews({
     url: location.origin + location.pathname,
     time: new Date().toISOString(),
     clientId: crypto.getRandomValues(new Uint32Array(3)).join("-"),
-  }).catch((error) => console.warn(error.message)) }, text.send);
+  }).then(() => "", ({ code }) => words.errors[code] ?? words.failed).then((said) => { problem.textContent = said; });
+  return [make("button", { type: "button", id: "send", onclick: send }, text.send), problem];
 }
 
 async function copyText(button, code) {

@@ -61,8 +61,9 @@ FEATURES = ("views", "leaderboard", "challenge", "comments", "chat")
 def show(page: Page, *features: str) -> Page:
     """Scroll to features of the front page, which load when they come near, and wait for them."""
     for name in features or FEATURES:
-        page.locator(f"#{name} .shown > :last-child").scroll_into_view_if_needed()
-        for widget in page.locator(f"#{name} .shown > :not(script, button)").all():
+        widgets = page.locator(f"#{name} .shown > [api]")
+        widgets.last.scroll_into_view_if_needed()
+        for widget in widgets.all():
             widget.locator("xpath=self::*[@data-state and @data-state != 'loading']").wait_for()
     return page
 

@@ -255,7 +255,7 @@ def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: R
         page.route("**/quarantine", lambda route: route.abort())
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, token(product, "admin-1", "admin"))
-        card(page, "Stream").get_by_text("Hubbub is not responding. Please retry.").wait_for()
+        card(page, "Stream").get_by_text("No response from the server. Please try again.").wait_for()
         page.unroute("**/quarantine")
         card(page, "Stream").get_by_role("button", name="Retry").click()
         card(page, "Stream").get_by_role("article").or_(
@@ -304,7 +304,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
     with admin_page(browser, product) as page:
         form = card(page, "Leaderboard")
         form.get_by_role("button", name="Save").click()
-        form.get_by_text("leaderboard: a name is required").wait_for()
+        form.get_by_text("Please enter a name.").wait_for()
         form.get_by_label("Name").fill("sprint")
         form.get_by_label("Title").fill(EVIL)
         form.get_by_label("Decimals").fill("12")

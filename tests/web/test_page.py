@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import app
+from chalicelib.api.openapi import describe
 from chalicelib.api.static import WEB
 from tests.support.other_site import OtherSite
 from tests.support.pages import (
@@ -172,6 +175,52 @@ def test_each_language_has_the_same_words(page: Page) -> None:
         )
         assert all(words == english for words in others), name
     assert all(names == files["words-en"] for names in files.values())
+
+
+ERRORS = """
+async (file) => {
+  const { shared, words } = await import(file);
+  return { ...shared?.errors, ...words.errors };
+}
+"""
+OWN = {"Offline", "BadResponse"}  # codes of the client itself
+FRAMES = {"bad_request", "too_long", "slow_down", "not_matched", "unconfirmed"}  # of the chat
+
+
+def widget_codes() -> dict[str, set[str]]:
+    """Return the codes with which the API can answer the calls of each widget, by the words of the widget."""
+    description = describe(app.router, app.VERSION)
+    named = re.compile(r'(GET|POST|PUT|PATCH|DELETE)"?.*? ([a-z][\w/{}-]+)')
+    scripts = {name: (WEB / "widgets" / f"{name}.js").read_text() for name in FEATURES}
+    scripts["comments"] += (WEB / "widgets" / "replies.js").read_text()
+    found: dict[str, set[str]] = {}
+    for name, script in scripts.items():
+        found[name] = set(OWN)
+        for line in re.findall(r"\b(?:call|react|send)\(.*", script):
+            for verb, path in named.findall(line.replace('" : "', '" ')):
+                responses = description["paths"][f"/{path}"][verb.lower()]["responses"]
+                for status in responses.keys() - {"200", "201", "202", "204"}:
+                    found[name] |= responses[status]["content"]["application/json"]["examples"].keys()
+    found["challenge"].remove("InvalidPath")  # the widget names the answer that is wrong
+    found["chat"] |= FRAMES
+    return found
+
+
+def test_a_view_that_cannot_be_sent_says_so(page: Page) -> None:
+    page.route("**/views", lambda route: route.abort())
+    page.click("#send")
+    page.get_by_role("alert").get_by_text("No response from the server.").wait_for()
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_error_has_a_sentence_for_the_reader(page: Page, language: str) -> None:
+    description = describe(app.router, app.VERSION)
+    every = set(description["components"]["schemas"]["Error"]["properties"]["code"]["enum"]) | OWN
+    for name, codes in {**widget_codes(), "pages": every}.items():
+        sentences = page.evaluate(ERRORS, f"./web/words-{language}/{name}.js")
+        assert codes <= sentences.keys(), (name, codes - sentences.keys())
+        for sentence in sentences.values():
+            assert re.fullmatch(r"[A-ZÄÖÜ][^`_{}]+\.", sentence), sentence
 
 
 TICKS = """

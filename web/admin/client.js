@@ -30,15 +30,26 @@ const hub = new Hubbub(new URL("..", location.href), {
 /** Return the configuration of the page at this stage. */
 export const getConfig = () => hub.getPageConfig();
 
-/** Send a call of the client with the token, and return its body. Throws HubbubError with a text for the admin. */
+// The messages of these errors say which value was not accepted, and why.
+const DETAILED = ["BadRequest", "Unprocessable", "Conflict"];
+
+/** Return the text of an error in the admin's language. */
+function explain({ code, message }) {
+  const sentence = words.errors[code] ?? words.failed;
+  return DETAILED.includes(code) ? `${sentence} (${message})` : sentence;
+}
+
+/**
+ * Send a call of the client with the token, and return its body. Throws HubbubError with a text for the admin, and with
+ * the `field` that was not accepted.
+ */
 export async function call(name, args) {
   hub.token = token.get();
   try {
     return await hub[name](args, { auth: true });
   } catch (error) {
     if ([401, 403].includes(error.status)) authorization.dispatchEvent(new CustomEvent("refused", { detail: error }));
-    if (error.code === "Offline") throw new HubbubError(error.code, words.admin.notResponding);
-    if (error.code === "BadResponse") throw new HubbubError(error.code, words.status(error.status), error);
-    throw error;
+    const field = error.message.match(/^`(\w+)/)?.[1];
+    throw Object.assign(new HubbubError(error.code, explain(error), error), { field });
   }
 }

@@ -8,7 +8,7 @@ const byId = (id) => document.getElementById(id);
 /**
  * Connect a form to the API. `calls` names the call that stores a definition, the one that loads it, and the argument
  * with its name. `read` returns the body of the first, and `fill` writes a definition into its fields. An
- * error message that begins with the name of a field marks that field. Returns a function that loads a definition.
+ * error marks the field that it names. Returns a function that loads a definition.
  */
 function connectForm(form, kind, [put, get, key], read, fill) {
   const name = form.elements[kind], problem = form.querySelector(".problem"), done = form.querySelector(".done");
@@ -20,12 +20,12 @@ function connectForm(form, kind, [put, get, key], read, fill) {
     const buttons = form.querySelectorAll("button");
     for (const button of buttons) button.disabled = true;
     try {
-      if (!name.value.trim()) throw new Error(`${kind}: ${words.admin.nameRequired}`);
+      if (!name.value.trim()) throw Object.assign(new Error(words.admin.nameRequired), { field: kind });
       done.textContent = await work({ [key]: name.value.trim() });
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
-      const field = form.elements[error.message.match(/^`(\w+)/)?.[1]];
+      const field = form.elements[error.field];
       if (field?.setAttribute) {
         field.setAttribute("aria-invalid", "true");
         field.focus();

@@ -18,7 +18,7 @@ const byId = (id) => document.getElementById(id);
 
 function signIn() {
   const { sub, exp } = readClaims(token.get());
-  showState("live", sub ? text.signedInAs(sub, localClock(exp * 1000)) : text.signedIn);
+  showState("live", sub && exp ? text.signedInAs(sub, localClock(exp * 1000)) : text.signedIn);
   byId("state").append(make("button", { type: "button", id: "sign-out", onclick: () => signOut() }, text.signOut));
   byId("signed-out").hidden = true;
   byId("signed-in").hidden = false;

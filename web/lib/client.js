@@ -23,6 +23,5 @@ export const isTransient = (error) => error instanceof HubbubError && (!error.st
 export function explain(error) {
   if (error instanceof HubbubError) console.warn(error.message);
   else console.error(error);
-  if (error.code === "Offline") return words.notResponding;
-  return error.code === "BadResponse" ? words.status(error.status) : (words.errors[error.code] ?? words.failed);
+  return words.errors[error.code] ?? words.failed;
 }

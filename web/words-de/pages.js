@@ -12,6 +12,17 @@ const visitors = (number) => counted(number, "Besucher", "Besucher");
 
 export const words = {
   ...shared,
+  errors: {
+    ...shared.errors,
+    MethodNotAllowed: shared.errors.UnsupportedMediaType,
+    LimitReached: "Du hast schon die Höchstzahl an Antworten gefunden.",
+    NotOpen: "Dieses Rätsel ist gerade nicht offen.",
+    InvalidPath: "Das ist keine Antwort dieses Rätsels.",
+    bot: "Aufrufe von Programmen werden nicht gezählt.",
+    in_the_future: "Dieser Aufruf liegt in der Zukunft. Bitte prüfe die Uhr dieses Geräts.",
+    site_not_allowed: "Aufrufe dieser Website werden hier nicht gezählt.",
+    too_old: "Dieser Aufruf ist zu alt und wird nicht mehr gezählt.",
+  },
   comments,
   leaderboard,
   views: ofViews,
@@ -21,8 +32,6 @@ export const words = {
   copy: "Kopieren",
   copied: "Kopiert",
   viewsOf: views,
-  notResponding: "Hubbub antwortet nicht.",
-  status: (status) => `Der Server hat mit dem Status ${status} geantwortet.`,
   state: { loading: "Lädt", live: "Live", polling: "Live (Abruf)", offline: "Offline", private: "Privat", error: "Fehler" },
   chart: { hint: shared.chartHint, hours: ofViews.hours, perHour: ofViews.perHour, days: "Tag (UTC)", months: "Monat (UTC)", perDay: "Aufrufe je Tag", perMonth: "Aufrufe je Monat" },
 
@@ -136,7 +145,6 @@ export const words = {
     provider: "Mit deinem Konto anmelden",
     providerRefused: "Die Anmeldung ist fehlgeschlagen.",
     invalidToken: "Dieses Token ist ungültig oder abgelaufen. Bitte melde dich neu an.",
-    notResponding: "Hubbub antwortet nicht. Bitte versuche es noch einmal.",
     retry: "Noch einmal",
     refresh: "Neu laden",
     show: "Zeigen",
@@ -176,7 +184,7 @@ export const words = {
     closes: "Endet (UTC)",
     save: "Speichern",
     load: "Vorhandenes laden",
-    nameRequired: "ein Name fehlt",
+    nameRequired: "Bitte gib einen Namen ein.",
     savedAs: (title) => `Gespeichert: ${title}.`,
     loadedAs: (title) => `Geladen: ${title}.`,
     challengeHint: "Die Antworten werden nur als Hash gespeichert und lassen sich nicht anzeigen. Gib deshalb bei jedem Speichern alle an. Was Spieler gefunden haben, bleibt gefunden.",

@@ -10,10 +10,15 @@ export const counted = (number, one, many) => `${format(number)} ${number === 1 
 
 export const players = (number) => counted(number, "Spieler", "Spieler");
 
+const failed = "Etwas ist schiefgegangen. Bitte versuche es später noch einmal.";
+const broken = "Mit dieser Seite stimmt etwas nicht. Bitte sage es ihrem Betreiber.";
+const changed = "Jemand anderes hat das gerade geändert. Bitte versuche es noch einmal.";
+const refused = "Das wurde nicht angenommen. Bitte prüfe deine Eingabe.";
+
 export const words = {
   loading: "Wird geladen …",
   offline: "Der Server antwortet nicht. Neuer Versuch …",
-  failed: "Etwas ist schiefgegangen. Bitte versuche es später noch einmal.",
+  failed,
   name: "Dein Name (freiwillig)",
   you: "du",
   rank: "Platz",
@@ -30,11 +35,17 @@ export const words = {
     Unauthorized: "Bitte melde dich erneut an.",
     Forbidden: "Das ist dir nicht erlaubt.",
     NotFound: "Das gibt es nicht mehr.",
-    Conflict: "Jemand anderes hat das gerade geändert. Bitte versuche es noch einmal.",
-    BadRequest: "Das wurde nicht angenommen. Bitte prüfe deine Eingabe.",
-    Unprocessable: "Das wurde nicht angenommen. Bitte prüfe deine Eingabe.",
+    Conflict: changed,
+    PreconditionFailed: changed,
+    BadRequest: refused,
+    Unprocessable: refused,
     TooLarge: "Das ist zu lang.",
     SlowDown: "Das war zu schnell. Bitte warte einen Augenblick.",
     Busy: "Gerade ist hier zu viel los. Bitte versuche es noch einmal.",
+    BadCursor: "Die Liste hat sich geändert. Bitte lade sie neu.",
+    UriTooLong: "Dieser Name ist zu lang.",
+    UnsupportedMediaType: broken,
+    InternalError: failed,
+    BadResponse: failed,
   },
 };

@@ -12,6 +12,17 @@ const visitors = (number) => counted(number, "visitor", "visitors");
 
 export const words = {
   ...shared,
+  errors: {
+    ...shared.errors,
+    MethodNotAllowed: shared.errors.UnsupportedMediaType,
+    LimitReached: "You have found the maximum number of answers.",
+    NotOpen: "This challenge is not open.",
+    InvalidPath: "This is not an answer of the challenge.",
+    bot: "Views of programs are not counted.",
+    in_the_future: "This view is in the future. Please check the clock of this device.",
+    site_not_allowed: "Views of this site are not counted here.",
+    too_old: "This view is too old to be counted.",
+  },
   comments,
   leaderboard,
   views: ofViews,
@@ -21,8 +32,6 @@ export const words = {
   copy: "Copy",
   copied: "Copied",
   viewsOf: views,
-  notResponding: "Hubbub is not responding.",
-  status: (status) => `The server responded with status ${status}.`,
   state: { loading: "Loading", live: "Live", polling: "Live (polling)", offline: "Offline", private: "Private", error: "Error" },
   chart: { hint: shared.chartHint, hours: ofViews.hours, perHour: ofViews.perHour, days: "Day (UTC)", months: "Month (UTC)", perDay: "Views per day", perMonth: "Views per month" },
 
@@ -136,7 +145,6 @@ export const words = {
     provider: "Sign in with your account",
     providerRefused: "The sign-in failed.",
     invalidToken: "This token is invalid or has expired. Please sign in again.",
-    notResponding: "Hubbub is not responding. Please retry.",
     retry: "Retry",
     refresh: "Refresh",
     show: "Show",
@@ -176,7 +184,7 @@ export const words = {
     closes: "Closes (UTC)",
     save: "Save",
     load: "Load existing",
-    nameRequired: "a name is required",
+    nameRequired: "Please enter a name.",
     savedAs: (title) => `Saved: ${title}.`,
     loadedAs: (title) => `Loaded: ${title}.`,
     challengeHint: "Paths are stored as hashes and cannot be read back, so enter all of them each time you save. Answers that players have found stay found.",

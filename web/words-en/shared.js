@@ -10,10 +10,15 @@ export const counted = (number, one, many) => `${format(number)} ${number === 1 
 
 export const players = (number) => counted(number, "player", "players");
 
+const failed = "Something went wrong. Please try again later.";
+const broken = "Something is wrong with this page. Please tell its owner.";
+const changed = "Someone else has just changed this. Please try again.";
+const refused = "This was not accepted. Please check what you entered.";
+
 export const words = {
   loading: "Loading …",
   offline: "No response from the server. Retrying …",
-  failed: "Something went wrong. Please try again later.",
+  failed,
   name: "Your name (optional)",
   you: "you",
   rank: "Rank",
@@ -31,11 +36,17 @@ export const words = {
     Unauthorized: "Please sign in again.",
     Forbidden: "You are not allowed to do this.",
     NotFound: "This no longer exists.",
-    Conflict: "Someone else has just changed this. Please try again.",
-    BadRequest: "This was not accepted. Please check what you entered.",
-    Unprocessable: "This was not accepted. Please check what you entered.",
+    Conflict: changed,
+    PreconditionFailed: changed,
+    BadRequest: refused,
+    Unprocessable: refused,
     TooLarge: "This is too long.",
     SlowDown: "You are going too fast. Please wait a moment.",
     Busy: "Too many people are here right now. Please try again.",
+    BadCursor: "The list has changed. Please load it again.",
+    UriTooLong: "This name is too long.",
+    UnsupportedMediaType: broken,
+    InternalError: failed,
+    BadResponse: failed,
   },
 };
