@@ -40,7 +40,7 @@ from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
-from chalicelib.comments import comments, pages, replies, statistics, votes
+from chalicelib.comments import comments, moderation, pages, replies, statistics, votes
 from chalicelib.comments import definitions as product_definitions
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.context import Context
@@ -592,7 +592,7 @@ def delete_product(path: comment_schemas.ProductPath) -> None:
     "POST /products/{product}/comments",
     access="user",
     status=201,
-    errors=(Conflict, Unprocessable),
+    errors=(Forbidden, Conflict, Unprocessable),
     body=Body(64 * KB),
 )
 def post_comment(
@@ -614,8 +614,8 @@ def get_comments(
 
 
 @router.route("GET /comments", access="admin", errors=(BadCursor,))
-def get_all_comments(query: listing.ListQuery) -> comment_schemas.AllComments:
-    """List the comments on all products, newest first, hidden ones too."""
+def get_all_comments(query: comment_schemas.ModerationQuery) -> comment_schemas.AllComments:
+    """List the comments on all products, newest first, hidden ones too. Pending ones have their own list."""
     return pages.list_all(new_context(), query)
 
 
@@ -629,7 +629,7 @@ def get_products(query: listing.ListQuery) -> comment_schemas.Products:
 def get_hidden(
     path: comment_schemas.ProductPath, query: comment_schemas.HiddenQuery
 ) -> comment_schemas.Comments:
-    """Return the comments on a product that an admin has hidden."""
+    """Return the comments on a product that an admin has hidden, or that wait for approval."""
     return pages.list_hidden(new_context(), path.product, query)
 
 
@@ -653,7 +653,7 @@ def patch_comment(
 ) -> Response[comment_schemas.Comment]:
     """Change a comment.
 
-    The author may change its rating, language and text. An admin may hide it and show it again.
+    The author may change its rating, language and text. An admin may hide it, show it again, and approve it.
     """
     return with_etag(
         *comments.patch(new_context(), path.product, path.id, body, caller, parse_if_match(if_match))
@@ -680,7 +680,7 @@ def put_vote(path: comment_schemas.CommentPath, caller: Caller) -> Response[comm
     The status is 201 for a new vote, and 200 when the reader has voted before. Authors may not vote for their
     own comments.
     """
-    return created(*votes.cast(connect(), path.product, path.id, caller))
+    return created(*votes.cast(new_context(), path.product, path.id, caller))
 
 
 @router.route("DELETE /products/{product}/comments/{id}/vote", access="user", status=204, errors=(NotFound,))
@@ -693,7 +693,7 @@ def delete_vote(path: comment_schemas.CommentPath, caller: Caller) -> None:
     "POST /products/{product}/comments/{id}/replies",
     access="user",
     status=201,
-    errors=(NotFound, Conflict),
+    errors=(Forbidden, NotFound, Conflict),
     body=Body(64 * KB),
 )
 def post_reply(
@@ -725,7 +725,7 @@ def patch_reply(
 ) -> comment_schemas.Reply:
     """Change a reply.
 
-    The author may change its language and text. An admin may hide it and show it again.
+    The author may change its language and text. An admin may hide it, show it again, and approve it.
     """
     return replies.patch(new_context(), path, body, caller)
 
@@ -742,9 +742,29 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
 
 
 @router.route("GET /replies", access="admin", errors=(BadCursor,))
-def get_all_replies(query: listing.ListQuery) -> comment_schemas.AllReplies:
-    """List the replies on all products, newest first, hidden ones too."""
+def get_all_replies(query: comment_schemas.ModerationQuery) -> comment_schemas.AllReplies:
+    """List the replies on all products, newest first, hidden ones too. Pending ones have their own list."""
     return pages.list_all_replies(new_context(), query)
+
+
+@router.route("GET /comments/bans", access="admin", errors=(BadCursor,))
+def get_comment_bans(query: listing.ListQuery) -> comment_schemas.Bans:
+    """List the authors that may not write, the last ban to end first."""
+    return moderation.list_bans(new_context(), query)
+
+
+@router.route("PUT /comments/bans/{author}", access="admin", status=(200, 201), body=Body(4 * KB))
+def put_comment_ban(
+    path: comment_schemas.AuthorPath, body: comment_schemas.BanBody
+) -> Response[comment_schemas.Ban]:
+    """Refuse the comments, replies, votes and reports of an author for some hours."""
+    return created(*moderation.ban(new_context(), path.author, body))
+
+
+@router.route("DELETE /comments/bans/{author}", access="admin", status=204, errors=(NotFound,))
+def delete_comment_ban(path: comment_schemas.AuthorPath) -> None:
+    """Let a banned author write again."""
+    moderation.lift_ban(connect(), path.author)
 
 
 @router.route("GET /products/{product}/statistics", media=ROWS)

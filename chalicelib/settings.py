@@ -58,6 +58,8 @@ class Settings(NamedTuple):
     leaders_min: int = 1
     leaders: frozenset[str] = frozenset()
     comments_mode: str = "reviews"
+    comments_approve: bool = False
+    comments_block: tuple[str, ...] = ()
     chat_length: int = 2_000
     chat_widen: timedelta = timedelta(seconds=5)
     chat_again: timedelta = timedelta(seconds=10)
@@ -137,6 +139,10 @@ def read(environ: Mapping[str, str]) -> Settings:
         page_days=page_days,
         origins=tuple(o.strip() for o in environ.get("HUBBUB_ORIGINS", "").split(",") if o.strip()) or ("*",),
         comments_mode=_choice(environ, "HUBBUB_COMMENTS_MODE", ("reviews", "discussion"), "reviews"),
+        comments_approve=_choice(environ, "HUBBUB_COMMENTS", ("open", "approve"), "open") == "approve",
+        comments_block=tuple(
+            entry.strip() for entry in environ.get("HUBBUB_COMMENTS_BLOCK", "").split(",") if entry.strip()
+        ),
         chat_length=_number(environ, "HUBBUB_CHAT_LENGTH", 2_000),
         chat_widen=timedelta(seconds=_number(environ, "HUBBUB_CHAT_WIDEN_SECONDS", 5)),
         chat_again=timedelta(seconds=_number(environ, "HUBBUB_CHAT_AGAIN_SECONDS", 10)),

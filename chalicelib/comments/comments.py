@@ -6,13 +6,15 @@ definitions.py says whether comments on a product have ratings, and how many an 
 |---|---|---|---|
 | comment | `PRODUCT#<product>` | `COMMENT#<ulid>` | author, name, rating, language, text, edited, revision |
 | | | | `verified`; `single` if the author's item names it |
-| hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list of its product and in no sum |
+| hidden comment | `PRODUCT#<product>` | `HIDDEN#<ulid>` | the same, in no list of its product and no sum; |
+| | | | `pending` while it waits for approval |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's single comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
 | listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
 The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
-bits of its ULID. These keys never change, so an edit costs nothing there.
+bits of its ULID. An edit costs nothing there. A pending comment has `PENDING_COMMENTS#<shard>` until an admin
+approves or hides it (moderation.py).
 
 The gsi2pk of a comment is `PRODUCT#<product>#<language>#<rating>`, with 0 for no rating. Statistics that
 count a rating of 5 are in gsi1, under `LEADERS` or `LEADERS#<language>`, sorted by the last step that the
@@ -25,7 +27,7 @@ Invariant: `revision` grows with each change, and every change is conditional on
 Votes and replies are counted beside the comment (counters.py), so they conflict with no change of it.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -38,8 +40,8 @@ from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, definitions, idempotency, languages
-from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch
+from chalicelib.comments import counters, definitions, idempotency, languages, moderation, screening
+from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch, State
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -50,6 +52,7 @@ OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, num
 ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
 PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of the stage
+PENDING_COMMENTS, PENDING_REPLIES = "PENDING_COMMENTS", "PENDING_REPLIES"
 SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a second
 CLEANUP = "CLEANUP#"
 CACHED = 10_000  # products that a process knows to be listed
@@ -112,7 +115,7 @@ def product_of(item: Item) -> str:
 
 
 def is_hidden(item: Item) -> bool:
-    """Return whether an admin has hidden a comment, from the comment or from its counters."""
+    """Return whether a comment is hidden or pending, from the comment or from its counters."""
     return str(item["sk"]).startswith(HIDDEN) or bool(item.get("hidden"))
 
 
@@ -130,23 +133,33 @@ def post(
 
     Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
     product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process. 2 WCU less where an author may
-    write many, without an idempotency key. That of `definitions.find`.
+    write many, without an idempotency key. That of `moderation.admit` and `definitions.find`. 2 WCU more for
+    a pending comment of an author whose last text was approved.
     Raises: Conflict when the author's single comment on the product is another one, or when the comment of
-    the idempotency key was deleted; BadRequest, Unprocessable; Busy.
+    the idempotency key was deleted; Forbidden for a banned author; BadRequest, Unprocessable; Busy.
     """
+    standing = moderation.admit(context, caller)
     definition = definitions.find(context, product)
     definition.check_rating(body.rating)
     for _ in range(TRIES):
         item = build_item(product, ulids.new(context.now), caller.sub, body, caller.name)
         item |= {"verified": True} if caller.verified else {}
         item |= {"single": True} if definition.per_author == "one" else {}
+        waits = moderation.must_wait(context, product, caller, standing, item["text"])
+        item = _set_state(item, "pending") if waits else item
         claim = _build_claim(context, item, idempotency_key)
-        counted = counters.build_item(product, id_of(item), caller.sub, item["text"])
+        counted = counters.build_item(product, id_of(item), caller.sub, item["text"]) | {"hidden": waits}
+        loses = waits and standing.get("approved")
+        standings = [moderation.set_approved(caller.sub, approved=False)] if loses else []
         puts: list[Any] = [{"Put": {"Item": new, "ConditionExpression": ABSENT}} for new in (item, counted)]
-        if not (refused := context.table.transact([*puts, *claim])):
+        if not (refused := context.table.transact([*puts, *claim, *standings])):
             list_product(context, product)
             return _to_revised(item)
-        if len(puts) in refused and (written := _find_claimed(context.table, claim, idempotency_key)):
+        if (
+            claim
+            and len(puts) in refused
+            and (written := _find_claimed(context.table, claim, idempotency_key))
+        ):
             return _read_counts(context.table, written)
     raise Busy(CONFLICTS)
 
@@ -213,18 +226,21 @@ def patch(
     caller: Caller,
     revisions: Container[int] | None,
 ) -> Revised:
-    """Change a comment's rating, language or text as its author, or hide or show it as an admin.
+    """Change a comment's rating, language or text as its author, or hide, show or approve it as an admin.
 
-    No change is lost. A change that conflicts with another one is computed again from the newer comment. A
-    change that has no effect writes nothing.
+    An edit of the text may make it pending again. No change is lost. A change that conflicts with another one
+    is computed again from the newer comment. A change that has no effect writes nothing.
 
     Cost: 1.5 RCU, 2.5 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the
     language changes, else 1. 1 WCU per KB and 2 more where the whole KB of the text change. To hide or to
-    show: 4 WCU per KB, 2 for the counters and 3 for the indexes.
+    show: 4 WCU per KB, 2 for the counters and 3 for the indexes. To approve: 3 WCU more. That of
+    `moderation.admit` for an author.
     Raises: PreconditionFailed when the comment has none of the `revisions`; BadRequest, Unprocessable,
     Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "rating", "language", "text")
+    if edits:
+        moderation.admit(context, caller)
     if "rating" in edits:
         definitions.find(context, product).check_rating(edits["rating"])
     wanted: Item | None = None
@@ -232,13 +248,14 @@ def patch(
         item = require_visible(find_stored(context.table, product, id), product, id, caller)
         if item == wanted:  # the conflicting write was our own, whose response was lost
             return _read_counts(context.table, item)
-        if not (caller.admin if body.hidden is not UNSET else caller.sub == item["author"]):
-            raise Forbidden("Only the author may edit a comment, and only an admin may hide or show it.")
+        if not (caller.sub == item["author"] if edits else caller.admin):
+            raise Forbidden("Only the author may edit a comment, and only an admin may hide or approve it.")
         if revisions is not None and item["revision"] not in revisions:
             raise PreconditionFailed("The comment has changed since it was read: read it again.")
-        hides = is_hidden(item) if body.hidden is UNSET else body.hidden
-        wanted = _apply_edits(item, edits, hides, context.now)
-        if wanted == item or _replace(context.table, item, wanted):
+        state = moderation.choose_state(context, caller, state_of(item), body, edits.get("text"))
+        wanted = _apply_edits(item, edits, state, context.now)
+        standings = moderation.follow_state(context, product, item["author"], state_of(item), state)
+        if wanted == item or _replace(context.table, item, wanted, standings):
             return _read_counts(context.table, wanted)
         context.table.back_off(number)
     raise Busy(CONFLICTS)
@@ -266,7 +283,7 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
         if has_any:
             cleanup = cleanup_key(product, id)._asdict() | {"author": item["author"], "steps": 0}
             actions.append({"Put": {"Item": cleanup}})
-        if "single" in item and (caller.admin or not is_hidden(item)):
+        if "single" in item and (caller.admin or state_of(item) != "hidden"):
             actions.append({"Delete": {"Key": author_key(product, item["author"])._asdict()}})
         if not table.transact(actions):
             return
@@ -307,8 +324,9 @@ def read_edits(body: CommentPatch | ReplyPatch, *names: str) -> dict[str, Any]:
     Raises: BadRequest for a change that sets neither or both, and for a malformed language.
     """
     edits = {name: value for name in names if (value := getattr(body, name)) is not UNSET}
-    if bool(edits) == (body.hidden is not UNSET):
-        raise BadRequest(f"The body must have {', '.join(names[:-1])} or {names[-1]}, or hidden alone")
+    if bool(edits) + (body.hidden is not UNSET) + (body.state is not UNSET) != 1:
+        fields = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise BadRequest(f"The body must have {fields}, or hidden alone, or state alone")
     if "language" in edits:
         edits["language"] = parse_language(edits["language"])
     if "text" in edits:
@@ -328,39 +346,52 @@ def parse_language(language: str) -> str:
 
 
 def normalize_text(text: str) -> str:
-    """Return a text with line feeds as line ends, and without white space around it."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    """Return a text with line feeds as line ends, at most two in a row, and without white space around it."""
+    return screening.clamp_lines(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
-def _apply_edits(item: Item, edits: dict[str, Any], hides: bool, now: datetime) -> Item:
+def state_of(item: Item) -> State:
+    """Return whether a comment is approved, pending or hidden."""
+    return "pending" if "pending" in item else "hidden" if is_hidden(item) else "approved"
+
+
+def _set_state(item: Item, state: State) -> Item:
+    """Return a comment in a state: its key, its lists and its mark."""
+    product, id = product_of(item), id_of(item)
+    after = {name: value for name, value in item.items() if name not in ("pending", "gsi2pk")}
+    after |= comment_key(product, id, hidden=state != "approved")._asdict()
+    after |= list_attributes(id, PENDING_COMMENTS if state == "pending" else COMMENTS)
+    if state == "pending":
+        return after | {"pending": True}
+    if state == "hidden":
+        return after
+    return after | {"gsi2pk": cell_key(product, item["language"], item.get("rating", 0))}
+
+
+def _apply_edits(item: Item, edits: dict[str, Any], state: State, now: datetime) -> Item:
     """Return the comment as it is after a change, or the same item if nothing changes."""
-    if hides == is_hidden(item) and all(item.get(name) == value for name, value in edits.items()):
+    if state == state_of(item) and all(item.get(name) == value for name, value in edits.items()):
         return item
-    product = product_of(item)
     after: Item = item | edits | {"revision": item["revision"] + 1}
-    after |= comment_key(product, id_of(item), hidden=hides)._asdict()
     if after.get("rating") is None:
         after.pop("rating", None)
-    after["gsi2pk"] = cell_key(product, after["language"], after.get("rating", 0))
     if edits:
         after["edited"] = times.to_sort_key(now)
-    if hides:
-        del after["gsi2pk"]
-    return after
+    return _set_state(after, state)
 
 
-def _replace(table: Table, item: Item, wanted: Item) -> bool:
+def _replace(table: Table, item: Item, wanted: Item, standings: Sequence[Any]) -> bool:
     """Write the changed comment, and its counters if they follow. Return False for another revision."""
     condition, values = "attribute_exists(pk) AND revision = :seen", {":seen": item["revision"]}
     moves = wanted["sk"] != item["sk"]
-    if not moves and counters.size_of(wanted["text"]) == counters.size_of(item["text"]):
+    if not moves and not standings and counters.size_of(wanted["text"]) == counters.size_of(item["text"]):
         return table.put(wanted, condition=condition, values=values)
     seen = {"ConditionExpression": condition, "ExpressionAttributeValues": values}
     removed: Any = {"Delete": {"Key": {"pk": item["pk"], "sk": item["sk"]}} | seen}
     put = {"Put": {"Item": wanted} | ({"ConditionExpression": ABSENT} if moves else seen)}
     hidden = is_hidden(wanted)
     follow = counters.follow(product_of(item), id_of(item), wanted["text"], hidden=hidden)
-    return not table.transact([*([removed] if moves else []), put, follow])
+    return not table.transact([*([removed] if moves else []), put, follow, *standings])
 
 
 # -- contribution --------------------------------------------------------------------------------------
@@ -482,7 +513,8 @@ def to_comment(item: Item) -> Comment:
         text=item["text"],
         created=times.to_iso(ulids.created_at(id_of(item))),
         edited=times.to_iso(times.parse(item["edited"])) if "edited" in item else None,
-        hidden=is_hidden(item),
+        hidden=state_of(item) == "hidden",
+        state=state_of(item),
         votes=item.get("votes", 0),
         replies=item.get("replies", 0),
         verified="verified" in item,

@@ -115,7 +115,9 @@ def _cached() -> WeakKeyDictionary[Table, dict[str, tuple[Item, float]]]:
 
 def _build(context: Context, item: Item) -> Definition:
     found = MODES[context.settings.comments_mode] | item
-    return Definition(found["ratings"], found["per_author"], found.get("approve", False))
+    return Definition(
+        found["ratings"], found["per_author"], found.get("approve", context.settings.comments_approve)
+    )
 
 
 def _describe(product: str, definition: Definition) -> ProductDefinition:

@@ -27,6 +27,8 @@ from chalicelib.comments.comments import (
     COMMENT,
     COMMENTS,
     OVERHEAD,
+    PENDING_COMMENTS,
+    PENDING_REPLIES,
     PRODUCTS,
     REPLIES,
     SHARDS,
@@ -47,6 +49,7 @@ from chalicelib.comments.schemas import (
     CommentsQuery,
     HiddenQuery,
     ListedProduct,
+    ModerationQuery,
     Plan,
     ProductComment,
     ProductReply,
@@ -171,8 +174,8 @@ def list_products(context: Context, query: listing.ListQuery) -> Products:
     return Products(items=items, cursor=page.cursor)
 
 
-def list_all(context: Context, query: listing.ListQuery) -> AllComments:
-    """Return a page of the comments on all products, newest first, hidden ones too.
+def list_all(context: Context, query: ModerationQuery) -> AllComments:
+    """Return a page of the comments on all products, newest first, hidden ones too, or of the pending ones.
 
     The entries of the four shards are merged. A comment that is hidden, shown or deleted between the reads of
     its entry and of its item is left out of this page.
@@ -184,12 +187,13 @@ def list_all(context: Context, query: listing.ListQuery) -> AllComments:
     def convert(item: Item) -> ProductComment:
         return ProductComment(product=product_of(item), **msgspec.structs.asdict(to_comment(item)))
 
-    items, cursor = _list_newest(context, COMMENTS, query, convert)
+    name = PENDING_COMMENTS if query.state else COMMENTS
+    items, cursor = _list_newest(context, name, query, convert)
     return AllComments(items=items, cursor=cursor)
 
 
-def list_all_replies(context: Context, query: listing.ListQuery) -> AllReplies:
-    """Return a page of the replies on all products, newest first, hidden ones too.
+def list_all_replies(context: Context, query: ModerationQuery) -> AllReplies:
+    """Return a page of the replies on all products, newest first, hidden ones too, or of the pending ones.
 
     A reply to a comment that is deleted is listed until the stream has removed it.
 
@@ -201,12 +205,13 @@ def list_all_replies(context: Context, query: listing.ListQuery) -> AllReplies:
         path, reply = replies.path_of(item), msgspec.structs.asdict(replies.to_reply(item))
         return ProductReply(product=path.product, comment=path.id, **reply)
 
-    items, cursor = _list_newest(context, REPLIES, query, convert)
+    name = PENDING_REPLIES if query.state else REPLIES
+    items, cursor = _list_newest(context, name, query, convert)
     return AllReplies(items=items, cursor=cursor)
 
 
 def _list_newest(
-    context: Context, name: str, query: listing.ListQuery, convert: Callable[[Item], T]
+    context: Context, name: str, query: ModerationQuery, convert: Callable[[Item], T]
 ) -> tuple[list[T], str | None]:
     """Return a page of a list in four shards, newest first, and the next page's cursor."""
     scope = (f"{name.lower()} of all products",)

@@ -20,8 +20,10 @@ AUTHORED = {  # the kinds of items that have an `author`
 
 
 def find(item: Item, person: Person) -> str:
-    """Return the kind of an item of the author or reader: one of AUTHORED, `authors` or `votes`."""
+    """Return the kind of an item of the author or reader, or an empty text."""
     sk = str(item["sk"])
+    if item["pk"] == f"AUTHOR#{person.name}":
+        return "standings"
     if not str(item["pk"]).startswith("PRODUCT#"):
         return ""
     if item.get("author") == person.name:
@@ -47,6 +49,8 @@ def erase(table: Table, item: Item, person: Person) -> None:
                 replies.delete(table, replies.path_of(item), Caller(person.name, admin=True))
             except NotFound:  # its comment is deleted, and counts it no more
                 table.delete(key)
+        case "standings":
+            table.delete(key)
         case "votes":
             votes.remove(table, product, key.sk.split("#")[1], person.name)
         case _:

@@ -2,17 +2,21 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| reply | `PRODUCT#<product>` | `REPLY#<comment>#<ulid>` | author, name, language, text, edited; `hidden` |
+| reply | `PRODUCT#<product>` | `REPLY#<comment>#<ulid>` | author, name, language, text, edited; `hidden`; |
+| | | | `pending` too while it waits for approval |
 
 The gsi1pk of a reply is `REPLIES#<shard>` of four shards, with the gsi1sk of comments.py, so admins can list
-the replies on all products. The comment's counters have the number of its replies in `replies`, from its
-first reply on, without those that an admin has hidden (counters.py).
+the replies on all products. A pending reply has `PENDING_REPLIES#<shard>` (moderation.py). The comment's
+counters have the number of its replies in `replies`, from its first reply on, without hidden and pending ones
+(counters.py).
 
 Invariant: a reply and the number change in one transaction. So `replies` is the number of the comment's
-replies that are not hidden at any time. A reply is written on condition that its comment exists, and removed
+replies that are neither hidden nor pending at any time. A reply is written on condition that its comment exists, and removed
 with it (cleanup.py). An idempotency key writes one reply within a day (idempotency.py).
 """
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -20,10 +24,11 @@ from msgspec import UNSET
 from chalicelib import times, ulids
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, idempotency
+from chalicelib.comments import counters, idempotency, moderation
 from chalicelib.comments.comments import (
     ABSENT,
     CONFLICTS,
+    PENDING_REPLIES,
     REPLIES,
     TRIES,
     comment_key,
@@ -35,7 +40,15 @@ from chalicelib.comments.comments import (
     require_visible,
 )
 from chalicelib.comments.counters import counters_key
-from chalicelib.comments.schemas import Replies, RepliesQuery, Reply, ReplyBody, ReplyPatch, ReplyPath
+from chalicelib.comments.schemas import (
+    Replies,
+    RepliesQuery,
+    Reply,
+    ReplyBody,
+    ReplyPatch,
+    ReplyPath,
+    State,
+)
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Page, Table
@@ -79,21 +92,27 @@ def post(
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
     Cost: 1 RCU per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for gsi1.
-    2 WCU more with an idempotency key.
-    Raises: NotFound for an absent or hidden comment; BadRequest; Conflict; Busy.
+    2 WCU more with an idempotency key. That of `moderation.admit`. 2 WCU more for a pending reply of an
+    author whose last text was approved.
+    Raises: NotFound for an absent or hidden comment; Forbidden for a banned author; BadRequest; Conflict;
+    Busy.
     """
+    standing = moderation.admit(context, caller)
     for number in range(TRIES):
         comment = require_visible(
             context.table.get(comment_key(product, id), consistent=True), product, id, caller
         )
         item = _build_item(ReplyPath(product, id, ulids.new(context.now)), comment, body, caller)
-        actions = _add(item, shown=True)
+        waits = moderation.must_wait(context, product, caller, standing, item["text"])
+        actions = _add(_set_state(item, "pending") if waits else item, shown=True)
         if idempotency_key:
             retry = idempotency.build_key(product, caller.sub, idempotency_key, id)
             actions.append(idempotency.put(retry, path_of(item).reply, context.now))
+        if waits and standing.get("approved"):
+            actions.append(moderation.set_approved(caller.sub, approved=False))
         refused = context.table.transact(actions)
         if not refused:
-            return to_reply(item)
+            return to_reply(_set_state(item, "pending") if waits else item)
         if idempotency_key and 2 in refused and (written := _find_written(context.table, retry, product, id)):
             return to_reply(written)
         context.table.back_off(number)
@@ -120,9 +139,12 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller) -> bool:
 
 
 def _add(item: Item, *, shown: bool = False) -> list[Any]:
-    """Build the actions that write and count a reply, on condition that its comment exists (or is shown)."""
+    """Build the actions that write and count a reply, on condition that its comment exists (or is shown).
+
+    A pending reply adds 0, so that the comment's counters say that there are replies to remove (cleanup.py).
+    """
     path = path_of(item)
-    count = counters.add(path.product, path.id, "replies", 1, shown=shown)
+    count = counters.add(path.product, path.id, "replies", int(not is_hidden(item)), shown=shown)
     return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, count]
 
 
@@ -152,64 +174,80 @@ def _find_written(table: Table, retry: Key, product: str, id: str) -> Item | Non
 
 
 def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -> Reply:
-    """Change a reply's text or language as its author, or hide or show it as an admin.
+    """Change a reply's text or language as its author, or hide, show or approve it as an admin.
 
-    Of two concurrent edits the later one wins. A change that has no effect writes nothing.
+    An edit of a text may make the reply pending again. Of two concurrent edits the later one wins. A change
+    that has no effect writes nothing.
 
-    Cost: 2 RCU, 1 WCU per KB. To hide or to show: 2 RCU, 2 WCU per KB, and 2 WCU for the counters.
+    Cost: 2 RCU, 1 WCU per KB. To hide, to show or to approve: 2 RCU, 2 WCU per KB, and 2 WCU for the
+    counters. At most 4 WCU more where a reply is or was pending. That of `moderation.admit` for an author.
     Raises: BadRequest, Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "language", "text")
-    if body.hidden is not UNSET:
-        return to_reply(_set_hidden(context.table, path, caller, hides=body.hidden))
-    item = _find(context.table, path, caller)
-    if caller.sub != item["author"]:
-        raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")
-    if all(item[name] == value for name, value in edits.items()):
-        return to_reply(item)
-    edits["edited"] = times.to_sort_key(context.now)
-    changed = context.table.update(
-        Key(item["pk"], item["sk"]),
-        "SET " + ", ".join(f"#{name} = :{name}" for name in edits),
-        condition=STORED,
-        names={f"#{name}": name for name in edits},
-        values={f":{name}": value for name, value in edits.items()},
-        idempotent=True,
-    )
-    if changed is None:
-        raise _not_found(path)
-    return to_reply(changed)
-
-
-def _set_hidden(table: Table, path: ReplyPath, caller: Caller, *, hides: bool) -> Item:
-    """Hide a reply or show it again, and update the number of replies. Return the changed reply."""
-    if not caller.admin:
-        raise Forbidden("Only the author may edit a reply, and only an admin may hide or show it.")
+    if edits:
+        moderation.admit(context, caller)
     for number in range(TRIES):
-        item = _find(table, path, caller)
-        if is_hidden(item) == hides:
-            return item
-        count = counters.add(path.product, path.id, "replies", -1 if hides else 1)
-        if not table.transact([_hide(item, hides=hides), count]):
-            return {name: value for name, value in item.items() if name != "hidden"} | (
-                {"hidden": True} if hides else {}
-            )
-        table.back_off(number)
+        item = _find(context.table, path, caller)
+        if not (caller.sub == item["author"] if edits else caller.admin):
+            raise Forbidden("Only the author may edit a reply, and only an admin may hide or approve it.")
+        state = moderation.choose_state(context, caller, state_of(item), body, edits.get("text"))
+        after = _apply_edits(item, edits, state, context.now)
+        standings = moderation.follow_state(context, path.product, item["author"], state_of(item), state)
+        if after == item or _replace(context.table, item, after, standings):
+            return to_reply(after)
+        context.table.back_off(number)
     raise Busy(CONFLICTS)
 
 
-def _hide(item: Item, *, hides: bool) -> dict[str, Any]:
-    """Build the update that hides or shows a reply, on condition that this changes it."""
-    function = "attribute_not_exists" if hides else "attribute_exists"
-    return {
-        "Update": {
-            "Key": {"pk": item["pk"], "sk": item["sk"]},
-            "UpdateExpression": "SET #hidden = :yes" if hides else "REMOVE #hidden",
-            "ConditionExpression": f"{STORED} AND {function}(#hidden)",
-            "ExpressionAttributeNames": {"#hidden": "hidden"},
-            **({"ExpressionAttributeValues": {":yes": True}} if hides else {}),
-        }
+def state_of(item: Item) -> State:
+    """Return whether a reply is approved, pending or hidden."""
+    return "pending" if "pending" in item else "hidden" if is_hidden(item) else "approved"
+
+
+def _apply_edits(item: Item, edits: dict[str, Any], state: State, now: datetime) -> Item:
+    """Return the reply as it is after a change, or the same item if nothing changes."""
+    if state == state_of(item) and all(item[name] == value for name, value in edits.items()):
+        return item
+    return _set_state(item | edits | ({"edited": times.to_sort_key(now)} if edits else {}), state)
+
+
+def _set_state(item: Item, state: State) -> Item:
+    """Return a reply in a state: its marks and its list."""
+    after = {name: value for name, value in item.items() if name not in ("hidden", "pending")}
+    after |= {"hidden": True} if state != "approved" else {}
+    after |= {"pending": True} if state == "pending" else {}
+    return after | list_attributes(path_of(item).reply, PENDING_REPLIES if state == "pending" else REPLIES)
+
+
+def _replace(table: Table, item: Item, after: Item, standings: Sequence[Any]) -> bool:
+    """Write what differs, and the number of replies if it follows. Return False for another state."""
+    path, more = path_of(item), is_hidden(item) - is_hidden(after)
+    changed = {name: value for name, value in after.items() if item.get(name) != value}
+    names = {f"#{name}": name for name in (*(item.keys() ^ after.keys()), *changed, "hidden", "pending")}
+    gone = sorted(item.keys() - after.keys())
+    clauses = [
+        f"SET {', '.join(f'#{name} = :{name}' for name in changed)}" if changed else "",
+        f"REMOVE {', '.join(f'#{name}' for name in gone)}" if gone else "",
+    ]
+    conditions = [
+        f"attribute_{'' if name in item else 'not_'}exists(#{name})" for name in ("hidden", "pending")
+    ]
+    key, condition = Key(item["pk"], item["sk"]), " AND ".join([STORED, *conditions])
+    values, expression = {f":{name}": value for name, value in changed.items()}, " ".join(clauses)
+    if not more and not standings:
+        written = table.update(
+            key, expression, condition=condition, names=names, values=values, idempotent=True
+        )
+        return written is not None
+    update: dict[str, Any] = {
+        "Key": key._asdict(),
+        "UpdateExpression": expression,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names,
     }
+    update |= {"ExpressionAttributeValues": values} if values else {}
+    count = [counters.add(path.product, path.id, "replies", more)] if more else []
+    return not table.transact([{"Update": update}, *count, *standings])
 
 
 def delete(table: Table, path: ReplyPath, caller: Caller) -> None:
@@ -303,7 +341,7 @@ def _may_see(item: Item, caller: Caller) -> bool:
 
 
 def is_hidden(item: Item) -> bool:
-    """Return whether an admin has hidden a reply."""
+    """Return whether a reply is hidden or pending."""
     return "hidden" in item
 
 
@@ -318,5 +356,6 @@ def to_reply(item: Item) -> Reply:
         text=item["text"],
         created=times.to_iso(ulids.created_at(id)),
         edited=times.to_iso(times.parse(item["edited"])) if "edited" in item else None,
-        hidden=is_hidden(item),
+        hidden=state_of(item) == "hidden",
+        state=state_of(item),
     )

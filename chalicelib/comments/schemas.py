@@ -57,6 +57,10 @@ PerAuthor = Annotated[
 Approve = Annotated[
     bool, Meta(description="Whether an admin must approve the first comment of an author", examples=[False])
 ]
+State = Annotated[
+    Literal["approved", "pending", "hidden"],
+    Meta(description="Only its author and admins see a text that is pending or hidden"),
+]
 Count = Annotated[int, Meta(description="The number of comments", ge=0, examples=[17])]
 ReplyId = Annotated[
     str,
@@ -80,6 +84,7 @@ ONE = {
     "created": "2026-11-21T10:00:00Z",
     "edited": None,
     "hidden": False,
+    "state": "approved",
     "votes": 3,
     "replies": 1,
     "verified": True,
@@ -93,6 +98,7 @@ ONE_REPLY = {
     "created": "2026-11-21T10:10:00Z",
     "edited": None,
     "hidden": False,
+    "state": "approved",
 }
 
 
@@ -154,6 +160,12 @@ class CommentEdit(Schema):
     text: Text | UnsetType = UNSET
 
 
+class Approval(Schema):
+    """A change by an admin: the approval of a pending text. To refuse it, delete the text."""
+
+    state: Annotated[Literal["approved"], Meta(description="Publishes a pending or hidden text")]
+
+
 class CommentVisibility(Schema):
     """A change by an admin. Only its author and admins see a hidden comment, and no statistics include it."""
 
@@ -161,13 +173,22 @@ class CommentVisibility(Schema):
 
 
 class CommentPatch(CommentEdit):
-    """A change of a comment: rating, language and text by the author, or `hidden` by an admin."""
+    """A change: rating, language and text by the author, or `hidden` or `state` by an admin."""
 
-    ONE_OF: ClassVar = {CommentEdit: ["rating", "language", "text"], CommentVisibility: ["hidden"]}
+    ONE_OF: ClassVar = {
+        CommentEdit: ["rating", "language", "text"],
+        CommentVisibility: ["hidden"],
+        Approval: ["state"],
+    }
     MORE: ClassVar = {}
-    EXAMPLES: ClassVar = {"another rating": {"rating": 4}, "hide (admin)": {"hidden": True}}
+    EXAMPLES: ClassVar = {
+        "another rating": {"rating": 4},
+        "hide (admin)": {"hidden": True},
+        "approve (admin)": {"state": "approved"},
+    }
 
     hidden: bool | UnsetType = UNSET
+    state: Literal["approved"] | UnsetType = UNSET
 
 
 class Comment(Schema):
@@ -184,6 +205,7 @@ class Comment(Schema):
     created: Instant
     edited: Annotated[Instant | None, Meta(description="The time of the last edit, or null")]
     hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
+    state: State
     votes: VoteCount
     replies: Annotated[
         int, Meta(description="The number of its replies, without hidden ones", ge=0, examples=[1])
@@ -246,8 +268,52 @@ class CommentsQuery(Schema):
     explain: Annotated[bool, Meta(description="Include the plan and its cost. Only for admins")] = False
 
 
+class ModerationQuery(Schema):
+    """A page of a list for moderation: all texts but the pending ones, or the pending ones alone."""
+
+    limit: Annotated[int, Meta(description="The maximum number of items", ge=1, le=100)] = 20
+    cursor: Cursor = None
+    state: Annotated[
+        Literal["pending"] | None, Meta(description="pending: the texts that wait for approval")
+    ] = None
+
+
+class BanBody(Schema):
+    """The length of a ban."""
+
+    EXAMPLES: ClassVar = {"a day": {"hours": 24}}
+
+    hours: Annotated[int, Meta(description="The length of the ban", ge=1, le=87_600)] = 24
+
+
+class AuthorPath(Schema):
+    """An author."""
+
+    author: Author
+
+
+class Ban(Schema):
+    """An author that may not write comments, replies, votes or reports until a time."""
+
+    EXAMPLES: ClassVar = {"a ban": {"author": "me", "until": "2026-11-22T10:00:00Z"}}
+
+    author: Author
+    until: Instant
+
+
+class Bans(Schema):
+    """A page of the bans that have not ended, the last one to end first."""
+
+    EXAMPLES: ClassVar = {
+        "one": {"items": [{"author": "me", "until": "2026-11-22T10:00:00Z"}], "cursor": None}
+    }
+
+    items: list[Ban]
+    cursor: Next
+
+
 class HiddenQuery(Schema):
-    """A page of the comments that an admin has hidden, newest first."""
+    """A page of the comments that an admin has hidden or that are pending, newest first."""
 
     limit: Annotated[int, Meta(description="The maximum number of comments", ge=1, le=100)] = 20
     cursor: Cursor = None
@@ -411,13 +477,18 @@ class ReplyVisibility(Schema):
 
 
 class ReplyPatch(ReplyEdit):
-    """A change of a reply: language and text by the author, or `hidden` by an admin."""
+    """A change of a reply: language and text by the author, or `hidden` or `state` by an admin."""
 
-    ONE_OF: ClassVar = {ReplyEdit: ["language", "text"], ReplyVisibility: ["hidden"]}
+    ONE_OF: ClassVar = {ReplyEdit: ["language", "text"], ReplyVisibility: ["hidden"], Approval: ["state"]}
     MORE: ClassVar = {}
-    EXAMPLES: ClassVar = {"another text": {"text": "Thanks!"}, "hide (admin)": {"hidden": True}}
+    EXAMPLES: ClassVar = {
+        "another text": {"text": "Thanks!"},
+        "hide (admin)": {"hidden": True},
+        "approve (admin)": {"state": "approved"},
+    }
 
     hidden: bool | UnsetType = UNSET
+    state: Literal["approved"] | UnsetType = UNSET
 
 
 class Reply(Schema):
@@ -433,6 +504,7 @@ class Reply(Schema):
     created: Instant
     edited: Annotated[Instant | None, Meta(description="The time of the last edit, or null")]
     hidden: Annotated[bool, Meta(description="Whether an admin has hidden it", examples=[False])]
+    state: State
 
 
 class RepliesQuery(Schema):

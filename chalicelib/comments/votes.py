@@ -13,10 +13,11 @@ So `votes` is the number of the comment's vote items at any time, and a repeated
 from typing import Any
 
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters
+from chalicelib.comments import counters, moderation
 from chalicelib.comments.comments import ABSENT, CONFLICTS, TRIES, require_visible
 from chalicelib.comments.counters import counters_key
 from chalicelib.comments.schemas import Votes
+from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy, Forbidden
@@ -41,24 +42,27 @@ def is_vote_of(item: Item, reader: str) -> bool:
 # -- write ---------------------------------------------------------------------------------------------
 
 
-def cast(table: Table, product: str, id: str, caller: Caller) -> tuple[Votes, bool]:
+def cast(context: Context, product: str, id: str, caller: Caller) -> tuple[Votes, bool]:
     """Vote for a comment. Return the number of votes, and whether the reader had not voted before.
 
-    Cost: 2 RCU. For a new vote 4 WCU.
-    Raises: Forbidden for the comment's author; NotFound for an absent or hidden comment; Busy.
+    Cost: 3 RCU. For a new vote 4 WCU.
+    Raises: Forbidden for the comment's author and for a banned reader; NotFound for an absent or hidden
+    comment; Busy.
     """
     counted, vote = counters_key(product, id), vote_key(product, id, caller.sub)
+    standing = moderation.standing_key(caller.sub)
     for number in range(TRIES):
-        found = table.get_many([counted, vote], consistent=True)
+        found = context.table.get_many([counted, vote, standing], consistent=True)
+        moderation.require_allowed(found.get(standing, {}), context.now)
         item = require_visible(found.get(counted), product, id, Caller())
         if item["author"] == caller.sub:
             raise Forbidden("Authors may not vote for their own comments.")
         if vote in found:
             return Votes(votes=item.get("votes", 0)), False
         put: Any = {"Put": {"Item": vote._asdict(), "ConditionExpression": ABSENT}}
-        if not table.transact([put, counters.add(product, id, "votes", 1, shown=True)]):
+        if not context.table.transact([put, counters.add(product, id, "votes", 1, shown=True)]):
             return Votes(votes=item.get("votes", 0) + 1), True
-        table.back_off(number)
+        context.table.back_off(number)
     raise Busy(CONFLICTS)
 
 

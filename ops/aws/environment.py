@@ -19,6 +19,7 @@ MAX_BYTES = 4096
 ADVICE = {
     "HUBBUB_SITES": "define its sites with PUT /sites/{site} and its `paths` instead (docs/embed.md, A site)",
     "HUBBUB_LEADERS": "list fewer products",
+    "HUBBUB_COMMENTS_BLOCK": "block fewer words and hosts",
 }
 
 

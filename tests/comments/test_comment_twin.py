@@ -200,7 +200,10 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
                 twin.votes.remove(vote)
                 twin.put(replace(mine, votes=mine.votes - 1))
             else:
-                assert votes.cast(table, product, mine.id, reader)[0].votes == mine.votes + 1
+                assert (
+                    votes.cast(new_context(table, datetime.now(UTC)), product, mine.id, reader)[0].votes
+                    == mine.votes + 1
+                )
                 twin.votes.add(vote)
                 twin.put(replace(mine, votes=mine.votes + 1))
         elif kind == "delete" and mine:
@@ -297,7 +300,7 @@ def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live
 
     def calls(product: str, id: str, path: ReplyPath) -> list[Any]:
         return [
-            lambda: votes.cast(table, product, id, reader),
+            lambda: votes.cast(new_context(table, now), product, id, reader),
             lambda: replies.post(new_context(table, now), product, id, text, reader, None),
             lambda: replies.patch(new_context(table, now), path, ReplyPatch(text="b"), me),
             lambda: replies.patch(new_context(table, now), path, ReplyPatch(hidden=True), ADMIN),

@@ -223,7 +223,7 @@ def react(live: Live, to: Person, by: Person) -> str:
     assert author
     body = ReplyBody(text=f"Thank you, {to.name}!")
     replies.post(new_context(live.table, NOW), "shoe-1", author["id"], body, Caller(by.name), None)
-    votes.cast(live.table, "shoe-1", author["id"], Caller(by.name))
+    votes.cast(new_context(live.table, NOW), "shoe-1", author["id"], Caller(by.name))
     return str(author["id"])
 
 

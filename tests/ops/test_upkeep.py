@@ -107,7 +107,7 @@ def test_an_audit_finds_drift_of_every_kind_and_a_repair_corrects_it(live: Live)
 def test_what_is_left_of_a_deleted_comment_is_drift_until_a_repair_removes_it(live: Live) -> None:
     body, now = CommentBody(rating=5, language="en", text=""), datetime.now(UTC)
     id = comments.post(new_context(live.table, now), "a", body, Caller("me"), None).comment.id
-    votes.cast(live.table, "a", id, Caller("reader"))
+    votes.cast(new_context(live.table, now), "a", id, Caller("reader"))
     live.drain()
     comments.delete(live.table, "a", id, Caller("me"))
     at = (counters.counters_key("a", id), audits.LEFT)

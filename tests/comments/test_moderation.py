@@ -1,0 +1,327 @@
+"""Approval before publication, words and hosts that wait, and bans of authors."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chalice.test import Client
+
+import app
+from chalicelib import settings
+from chalicelib.comments import screening
+from ops.aws import template
+from tests.comments.test_comments import P, Shop
+from tests.comments.test_reactions import kinds
+from tests.support.records import scan
+
+BLOCK = ("casino", "buy now", "spam.example", "bücher.example", "赌博")
+
+
+@pytest.fixture
+def shop(dev_table: template.Table) -> Iterator[Shop]:
+    with Client(app.app) as client:
+        yield Shop(dev_table.stream_arn, client.http)
+
+
+@pytest.fixture
+def careful(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A stage on which an author's first text needs approval."""
+    stage = settings.current()._replace(comments_approve=True, comments_block=BLOCK)
+    monkeypatch.setattr(app, "stage", stage)
+    return shop
+
+
+@pytest.fixture
+def blocking(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A stage on which only texts with blocked words need approval."""
+    monkeypatch.setattr(app, "stage", settings.current()._replace(comments_block=BLOCK))
+    return shop
+
+
+def approve(shop: Shop, path: str) -> Any:
+    status, found = shop.call("PATCH", path, {"state": "approved"}, "admin")
+    assert (status, found["state"]) == (200, "approved")
+    return found
+
+
+def pending(shop: Shop, what: str = "comments") -> list[str]:
+    return [item["id"] for item in shop.get(f"/{what}?state=pending", "admin")["items"]]
+
+
+def reply(shop: Shop, comment: Any, who: str, text: str = "Thank you!") -> Any:
+    status, made = shop.call("POST", f"{P}/comments/{comment['id']}/replies", {"text": text}, who)
+    assert status == 201, made
+    return made
+
+
+# -- comments ------------------------------------------------------------------------------------------
+
+
+def test_a_first_comment_is_pending_and_counted_nowhere(careful: Shop) -> None:
+    made = careful.post("me")
+    own = f"{P}/comments/{made['id']}"
+    assert (made["state"], made["hidden"]) == ("pending", False)
+    careful.settle()
+    assert careful.get(f"{P}/comments")["items"] == []
+    assert careful.get(f"{P}/comments?rating=5")["items"] == []
+    assert careful.get(f"{P}/statistics")["total"] == 0
+    assert careful.get("/comments", "admin")["items"] == []
+    assert pending(careful) == [made["id"]]
+    assert [careful.call("GET", own, who=who)[0] for who in ("", "ann", "me", "admin")] == [
+        404,
+        404,
+        200,
+        200,
+    ]
+    assert careful.call("PUT", f"{own}/vote", who="ann")[0] == 404
+    assert careful.call("POST", f"{own}/replies", {"text": "Hi"}, "ann")[0] == 404
+    assert careful.call("GET", "/comments?state=pending", who="me")[0] == 403
+
+
+def test_an_approved_comment_is_published_and_its_author_known(careful: Shop) -> None:
+    made = careful.post("me")
+    approve(careful, f"{P}/comments/{made['id']}")
+    approve(careful, f"{P}/comments/{made['id']}")
+    assert pending(careful) == []
+    careful.settle()
+    assert careful.ids() == careful.ids("rating=5") == [made["id"]]
+    assert careful.get(f"{P}/statistics")["total"] == 1
+    assert careful.get("/comments", "admin")["items"][0]["state"] == "approved"
+    second = careful.post("me", product="/products/garment-1080")
+    assert second["state"] == "approved"
+
+
+def test_a_known_author_whose_last_text_waits_is_not_known_any_more(careful: Shop) -> None:
+    approve(careful, f"{P}/comments/{careful.post('me')['id']}")
+    blocked = careful.post("me", text="A CASINO!", product="/products/garment-1080")
+    assert blocked["state"] == "pending"
+    third = careful.post("me", product="/products/garment-829")
+    assert third["state"] == "pending"
+    approve(careful, f"/products/garment-829/comments/{third['id']}")
+    assert careful.post("me", product="/products/garment-862")["state"] == "approved"
+
+
+def test_a_hidden_comment_costs_its_author_the_approval(careful: Shop) -> None:
+    own = f"{P}/comments/{careful.post('me')['id']}"
+    approve(careful, own)
+    assert careful.call("PATCH", own, {"hidden": True}, "admin")[1]["state"] == "hidden"
+    assert careful.post("me", product="/products/garment-1080")["state"] == "pending"
+
+
+def test_a_refused_comment_is_deleted_and_the_author_may_write_again(careful: Shop) -> None:
+    for who in ("admin", "me"):
+        own = f"{P}/comments/{careful.post('me')['id']}"
+        assert careful.call("DELETE", own, who=who)[0] == 204
+        assert pending(careful) == []
+    careful.settle()
+    assert kinds(careful) <= {"LISTED"}
+
+
+def test_a_pending_comment_can_be_hidden_and_shown(careful: Shop) -> None:
+    own = f"{P}/comments/{careful.post('me')['id']}"
+    assert careful.call("PATCH", own, {"hidden": False}, "admin")[1]["state"] == "pending"
+    assert careful.call("PATCH", own, {"hidden": True}, "admin")[1]["state"] == "hidden"
+    assert pending(careful) == []
+    assert careful.call("PATCH", own, {"hidden": False}, "admin")[1]["state"] == "approved"
+    careful.settle()
+
+
+def test_only_an_admin_approves(careful: Shop) -> None:
+    made = careful.post("me")
+    own = f"{P}/comments/{made['id']}"
+    assert careful.call("PATCH", own, {"state": "approved"}, "me")[0] == 403
+    assert careful.call("PATCH", own, {"state": "approved"}, "ann")[0] == 404
+    for body in (
+        {"state": "pending"},
+        {"state": "approved", "hidden": True},
+        {"state": "approved", "text": "a"},
+    ):
+        assert careful.call("PATCH", own, body, "admin")[0] == 400
+    assert careful.post("admin")["state"] == "approved", "an admin needs no approval"
+
+
+def test_an_edit_of_a_pending_comment_leaves_it_pending(careful: Shop) -> None:
+    own = f"{P}/comments/{careful.post('me')['id']}"
+    assert careful.call("PATCH", own, {"text": "Better."}, "me")[1]["state"] == "pending"
+    assert careful.get(own, "admin")["text"] == "Better."
+
+
+@pytest.mark.parametrize("product_approves", [True, False])
+def test_a_product_decides_for_itself(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, product_approves: bool
+) -> None:
+    stage = settings.current()._replace(comments_approve=not product_approves)
+    monkeypatch.setattr(app, "stage", stage)
+    assert shop.call("PUT", P, {"approve": product_approves}, "admin")[0] == 201
+    assert shop.post("me")["state"] == ("pending" if product_approves else "approved")
+
+
+# -- replies -------------------------------------------------------------------------------------------
+
+
+def test_a_pending_reply_is_seen_by_its_author_and_admins_only(careful: Shop) -> None:
+    comment = careful.post("admin")
+    own = f"{P}/comments/{comment['id']}"
+    made = reply(careful, comment, "me")
+    assert made["state"] == "pending"
+    assert pending(careful, "replies") == [made["id"]]
+    assert careful.get("/replies", "admin")["items"] == []
+    seen = [len(careful.get(f"{own}/replies", who)["items"]) for who in ("", "ann", "me", "admin")]
+    assert seen == [0, 0, 1, 1]
+    assert careful.get(own)["replies"] == 0
+    approve(careful, f"{own}/replies/{made['id']}")
+    assert careful.get(own)["replies"] == 1
+    assert pending(careful, "replies") == []
+    assert len(careful.get("/replies", "admin")["items"]) == 1
+    assert reply(careful, comment, "me")["state"] == "approved"
+    careful.settle()
+
+
+def test_a_reply_moves_between_all_states_and_is_counted_once(careful: Shop) -> None:
+    comment = careful.post("admin")
+    own = f"{P}/comments/{comment['id']}"
+    path = f"{own}/replies/{reply(careful, comment, 'me')['id']}"
+    steps: list[tuple[Any, str, int]] = [
+        ({"hidden": True}, "hidden", 0),
+        ({"state": "approved"}, "approved", 1),
+        ({"hidden": True}, "hidden", 0),
+        ({"hidden": False}, "approved", 1),
+    ]
+    for body, state, count in steps:
+        for _ in range(2):
+            assert careful.call("PATCH", path, body, "admin")[1]["state"] == state
+            assert careful.get(own)["replies"] == count
+    assert careful.call("PATCH", path, {"text": "casino"}, "me")[1]["state"] == "pending"
+    assert careful.get(own)["replies"] == 0
+    assert careful.call("DELETE", path, who="admin")[0] == 204
+    assert careful.get(own)["replies"] == 0
+    careful.settle()
+
+
+def test_pending_replies_are_removed_with_their_comment(careful: Shop) -> None:
+    comment = careful.post("admin")
+    reply(careful, comment, "me")
+    assert careful.call("DELETE", f"{P}/comments/{comment['id']}", who="admin")[0] == 204
+    careful.settle()
+    assert kinds(careful) <= {"LISTED", "S"}
+    assert pending(careful, "replies") == []
+
+
+# -- screening -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the Casino of",
+        "CASINO",
+        "ｃａｓｉｎｏ",
+        "ca\u00adsi\u200bno",
+        "Buy\n now!",
+        "https://spam.example/a",
+        "see WWW.SPAM.EXAMPLE",
+        "a.b.spam.example.",
+        "http://bücher.example",
+        "http://xn--bcher-kva.example/",
+        "在线赌博网站",
+        "a http://1 b http://2 c www.3.example d https://4",
+    ],
+)
+def test_a_text_waits_for_what_it_contains(text: str) -> None:
+    assert screening.must_wait(text, BLOCK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "casinos",
+        "an occasino",
+        "buying now",
+        "notspam.example",
+        "spam.example.org",
+        "spam.examples",
+        "x.com",
+    ],
+)
+def test_a_text_with_similar_words_does_not_wait(text: str) -> None:
+    assert not screening.must_wait(text, BLOCK)
+
+
+def test_three_links_need_no_approval() -> None:
+    assert not screening.must_wait("http://a http://b www.c.example", ())
+
+
+def test_an_edit_that_hits_the_list_is_pending_again(blocking: Shop) -> None:
+    own = f"{P}/comments/{blocking.post('me')['id']}"
+    blocking.settle()
+    assert blocking.call("PATCH", own, {"text": "casino"}, "me")[1]["state"] == "pending"
+    blocking.settle()
+    assert blocking.get(f"{P}/statistics")["total"] == 0
+    assert blocking.call("PATCH", own, {"text": "sorry"}, "me")[1]["state"] == "pending"
+    approve(blocking, own)
+    blocking.settle()
+    assert blocking.get(f"{P}/statistics")["total"] == 1
+    assert blocking.post("ann")["state"] == "approved"
+
+
+def test_a_text_of_line_ends_is_clamped(shop: Shop) -> None:
+    made = shop.post("me", text="a\r\n\r\n \n\t\n\u200b\n\n\nb\nc\n\n\n")
+    assert made["text"] == "a\n\nb\nc"
+
+
+def test_the_setting_names_words_and_hosts() -> None:
+    read = settings.read({"HUBBUB_COMMENTS": "approve", "HUBBUB_COMMENTS_BLOCK": " Casino, spam.example ,,"})
+    assert (read.comments_approve, read.comments_block) == (True, ("Casino", "spam.example"))
+    with pytest.raises(ValueError, match="HUBBUB_COMMENTS is 'closed': it must be open or approve"):
+        settings.read({"HUBBUB_COMMENTS": "closed"})
+
+
+# -- bans ----------------------------------------------------------------------------------------------
+
+
+def test_a_banned_author_writes_nothing_until_the_ban_ends(shop: Shop) -> None:
+    mine, other = shop.post("me"), shop.post("ann")
+    own, theirs = f"{P}/comments/{mine['id']}", f"{P}/comments/{other['id']}"
+    answer = reply(shop, other, "me")
+    assert shop.call("PUT", "/comments/bans/me", {"hours": 2}, "admin")[0] == 201
+    status, ban = shop.call("PUT", "/comments/bans/me", {"hours": 3}, "admin")
+    assert (status, ban["author"]) == (200, "me")
+    assert shop.get("/comments/bans", "admin")["items"] == [ban]
+    writes: list[tuple[str, str, Any]] = [
+        ("POST", "/products/garment-1080/comments", {"rating": 5, "language": "en", "text": ""}),
+        ("PATCH", own, {"text": "changed"}),
+        ("POST", f"{theirs}/replies", {"text": "a"}),
+        ("PATCH", f"{theirs}/replies/{answer['id']}", {"text": "changed"}),
+        ("PUT", f"{theirs}/vote", None),
+    ]
+    for method, path, body in writes:
+        status, found = shop.call(method, path, body, "me")
+        assert (status, found["code"]) == (403, "Forbidden"), path
+        assert ban["until"] in found["message"]
+    assert shop.get(own)["text"] == "Fits."
+    assert shop.call("DELETE", own, who="me")[0] == 204, "an author may always remove a text"
+    assert shop.call("DELETE", "/comments/bans/me", who="admin")[0] == 204
+    assert shop.call("DELETE", "/comments/bans/me", who="admin")[0] == 404
+    assert shop.get("/comments/bans", "admin")["items"] == []
+    assert shop.post("me")["state"] == "approved"
+
+
+def test_a_ban_that_has_ended_is_not_listed(shop: Shop) -> None:
+    shop.call("PUT", "/comments/bans/me", {"hours": 1}, "admin")
+    [item] = [item for item in scan(shop.table) if item["sk"] == "STANDING"]
+    shop.table.put(item | {"banned": 1_000_000_000, "gsi1sk": 1_000_000_000})
+    assert shop.get("/comments/bans", "admin")["items"] == []
+    assert shop.post("me")["author"] == "me"
+
+
+def test_only_admins_ban(shop: Shop) -> None:
+    assert shop.call("PUT", "/comments/bans/me", {"hours": 1}, "ann")[0] == 403
+    assert shop.call("GET", "/comments/bans", who="ann")[0] == 403
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(screening).failed == 0
