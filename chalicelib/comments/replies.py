@@ -11,8 +11,8 @@ counters have the number of its replies in `replies`, from its first reply on, w
 (counters.py).
 
 Invariant: a reply and the number change in one transaction. So `replies` is the number of the comment's
-replies that are neither hidden nor pending at any time. A reply is written on condition that its comment exists, and removed
-with it (cleanup.py). An idempotency key writes one reply within a day (idempotency.py).
+replies that are neither hidden nor pending at any time. A reply is written on condition that its comment
+exists, and removed with it (cleanup.py). An idempotency key writes one reply within a day (idempotency.py).
 """
 
 from collections.abc import Sequence

@@ -193,7 +193,7 @@ def write(table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime) -
 
 
 def _post(table: Table, row: Row, time: datetime) -> bool:
-    author = Caller(row.author, name=row.name)
+    author = Caller(row.author, admin=True, name=row.name)
     try:
         comments.post(new_context(table, time), row.product, row.body, author, None)
     except Conflict:
@@ -214,7 +214,7 @@ def write_reply(table: Table, row: ReplyRow) -> Skip | None:
     ):
         return Skip.NO_COMMENT
     path = ReplyPath(parent.product, found["id"], ulids.derive(row.created, row.source))
-    author = Caller(row.author, name=row.name)
+    author = Caller(row.author, admin=True, name=row.name)
     try:
         is_new = replies.add(table, path, row.body, author)
     except NotFound:

@@ -91,6 +91,9 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /challenges
         GET /chat/reports
         GET /comments
+        GET /comments/bans
+        PUT /comments/bans/{author}
+        DELETE /comments/bans/{author}
         GET /leaderboards
         GET /lag
         GET /products

@@ -10,31 +10,31 @@ from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import COMMENTS
 
 COSTS = {
-    ("POST /products/{product}/comments", ""): (201, 11, 1),
-    ("POST /products/{product}/comments", "a second by the author"): (409, 7, 1),
+    ("POST /products/{product}/comments", ""): (201, 11, 2),
+    ("POST /products/{product}/comments", "a second by the author"): (409, 7, 2),
     ("stream", "a comment"): (0, 4, 0),
     ("stream", "20 comments of a product"): (0, 8, 0),
     ("GET /products/{product}/comments", "20, all"): (200, 0, 1),
     ("GET /products/{product}/comments", "20, in a language"): (200, 0, 2),
     ("GET /products/{product}/comments", "none, of a rating"): (200, 0, 0.5),
     ("GET /products/{product}/comments/{id}", ""): (200, 0, 1),
-    ("PATCH /products/{product}/comments/{id}", "another text"): (200, 3, 1.5),
-    ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "another text"): (200, 3, 2.5),
+    ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 2.5),
     ("stream", "another rating"): (0, 8, 0),
-    ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 2.5),
     ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 9, 1.5),
     ("PATCH /products/{product}/comments/{id}", "show it"): (200, 9, 2.5),
     ("DELETE /products/{product}/comments/{id}", ""): (204, 9, 2),
-    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 5, 2),
-    ("PUT /products/{product}/comments/{id}/vote", "again"): (200, 1, 2),
+    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 5, 3),
+    ("PUT /products/{product}/comments/{id}/vote", "again"): (200, 1, 3),
     ("stream", "a vote"): (0, 0, 0),
     ("DELETE /products/{product}/comments/{id}/vote", ""): (204, 5, 2),
     ("DELETE /products/{product}/comments/{id}/vote", "again"): (204, 1, 2),
     ("GET /products/{product}/comments/{id}/replies", "none"): (200, 0, 0.5),
-    ("POST /products/{product}/comments/{id}/replies", ""): (201, 6, 1),
+    ("POST /products/{product}/comments/{id}/replies", ""): (201, 6, 2),
     ("stream", "a reply"): (0, 0, 0),
     ("GET /products/{product}/comments/{id}/replies", "two"): (200, 0, 1),
-    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 2),
+    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 3),
     ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 4, 2),
     ("GET /replies", "two"): (200, 0, 3),
     ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 6, 2),
@@ -47,9 +47,16 @@ COSTS = {
     ("GET /products", ""): (200, 0, 0.5),
     ("PUT /products/{product}", ""): (201, 1, 1),
     ("GET /products/{product}", ""): (200, 0, 0.5),
-    ("POST /products/{product}/comments", "one of many"): (201, 7, 0),
+    ("POST /products/{product}/comments", "one of many"): (201, 7, 1),
     ("DELETE /products/{product}", ""): (204, 1, 0),
     ("GET /comments", "20 of all"): (200, 0, 22),
+    ("POST /products/{product}/comments", "pending"): (201, 10, 2),
+    ("stream", "a pending comment"): (0, 0, 0),
+    ("GET /comments", "a pending one"): (200, 0, 2.5),
+    ("PATCH /products/{product}/comments/{id}", "approve it"): (200, 11, 2.5),
+    ("PUT /comments/bans/{author}", ""): (201, 2, 1),
+    ("GET /comments/bans", ""): (200, 0, 0.5),
+    ("DELETE /comments/bans/{author}", ""): (204, 2, 0),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
 
@@ -97,6 +104,25 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield site.rest("GET /products", "", sub="admin")
     yield from _discussion(site)
     yield site.rest("GET /comments", "20 of all", sub="admin")
+    yield from _moderation(site)
+
+
+def _moderation(site: Deployed) -> Iterator[Invocation]:
+    """Approve a comment, and ban its author and let it write again."""
+    path = {"product": "chair"}
+    site.rest("PUT /products/{product}", "", path=path, body={"approve": True}, sub="admin").run()
+    body = {"rating": 5, "language": "en", "text": "It stands."}
+    yield site.rest(f"POST {COMMENTS}", "pending", path=path, body=body, sub="ann")
+    yield site.delivery("a pending comment")
+    yield site.rest("GET /comments", "a pending one", query={"state": "pending"}, sub="admin")
+    comment = path | {"id": _find_comment(site, "chair", "ann")}
+    state, route = {"state": "approved"}, "PATCH /products/{product}/comments/{id}"
+    yield site.rest(route, "approve it", path=comment, body=state, sub="admin")
+    author = {"author": "ann"}
+    yield site.rest("PUT /comments/bans/{author}", "", path=author, body={"hours": 1}, sub="admin")
+    yield site.rest("GET /comments/bans", "", sub="admin")
+    yield site.rest("DELETE /comments/bans/{author}", "", path=author, sub="admin")
+    site.drain()
 
 
 def _discussion(site: Deployed) -> Iterator[Invocation]:

@@ -229,7 +229,7 @@ def test_only_its_author_and_admins_see_a_hidden_reply_and_it_is_not_counted(sho
     assert shop.call("PATCH", path, {"hidden": True}, "shop")[0] == 403
     for _ in range(2):
         status, hidden = shop.call("PATCH", path, {"hidden": True}, "admin")
-        assert (status, hidden) == (200, made | {"hidden": True})
+        assert (status, hidden) == (200, made | {"hidden": True, "state": "hidden"})
         assert counts(shop, comment) == (0, 1)
     assert shop.get(replies_of)["items"] == shop.get(replies_of, "ann")["items"] == [other]
     assert hidden in shop.get(replies_of, "shop")["items"]
@@ -276,7 +276,7 @@ def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> Non
             made.append(answer | more)
     hidden = f"{P}/comments/{made[0]['comment']}/replies/{made[0]['id']}"
     shop.call("PATCH", hidden, {"hidden": True}, "admin")
-    made[0]["hidden"] = True
+    made[0] |= {"hidden": True, "state": "hidden"}
     made.sort(key=lambda comment: str(comment["id"]), reverse=True)
     first = shop.get("/replies?limit=3", "admin")
     assert first["items"] == made[:3]
