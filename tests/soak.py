@@ -4,8 +4,9 @@
 
 Visitors send views, scores, paths and comments, one request in ten twice, and repeat each request until it
 is acknowledged. Pairs chat over sockets. Meanwhile the run, its engine or the engine's guard is killed, or
-stopped by SIGINT, and started again on the same data. In the end each count and list of the API must be what
-was acknowledged, and `ops audit` must find no drift.
+stopped by SIGINT, and started again on the same data, once in a while with a clock that is up to two minutes
+off. Or its disk is full for some seconds. In the end each count and list of the API must be what was
+acknowledged, `ops audit` must find no drift, and the processes must not have grown.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ from typing import Any
 from urllib.parse import quote
 
 import click
+import pytest
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from chalicelib.api import auth
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT
-from tests.support.running import ENVIRONMENT, Run
+from tests.support.running import ENVIRONMENT, Run, small_disk
 
+HERE = Path(__file__).parent
 SETTINGS = Settings(secret=ENVIRONMENT["HUBBUB_SECRET"])
 VISITORS, PAIRS = 4, 2
 PATIENCE = 120.0  # seconds until a request must have a response, a restart of the run included
@@ -47,13 +50,19 @@ PAGES = [f"https://www.example.org/{n}" for n in range(5)]
 PRODUCTS = [f"lamp-{n}" for n in range(3)]
 PATHS = [f"door {n}" for n in range(12)]
 TRANSIENT = {429, 502, 503}  # a 500 is wrong, whatever was killed
+CLOCK, DISK = "SIGINT, and another clock", "a full disk"
 KILLS = {
     "the run, with its server and pumps": ["local"],
     "the engine": ["dynoxide"],
     "the guard": ["guard"],
+    CLOCK: [],
     "everything": ["local", "guard", "dynoxide"],
-    "SIGINT": [],
+    DISK: [],
 }
+MEGABYTES = 256  # of the disk
+SHIFT = 120  # seconds at most that a clock is off
+FULL = 5.0  # seconds that the disk is full
+GROWTH = 1.5  # at most, of the memory of all processes
 
 
 @dataclass
@@ -202,19 +211,38 @@ class Pair(Client):
 # -- kills -----------------------------------------------------------------------------------------
 
 
-def kill(run: Run, kind: str) -> None:
+def kill(run: Run, kind: str, rng: random.Random) -> None:
     """End a run in one way, and start it again."""
     processes = run.commands()
     for name in KILLS[kind]:
         with contextlib.suppress(ProcessLookupError):  # it ended with the one before
             os.kill(processes[name], signal.SIGKILL)
-    if not KILLS[kind]:
+    if kind == CLOCK:
         run.process.send_signal(signal.SIGINT)
+        run.environment["CLOCK_OFFSET"] = str(rng.uniform(-SHIFT, SHIFT))
     code = run.process.wait(PATIENCE)
-    if kind == "SIGINT" and code:
+    if kind == CLOCK and code:
         raise RuntimeError(f"SIGINT ended the run with {code}")
     run.begin()
     run.wait_for("ready")
+
+
+def fill(disk: Path) -> None:
+    """Fill a disk for some seconds."""
+    ballast = disk / "ballast"
+    try:
+        with ballast.open("wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(2**20))
+        time.sleep(FULL)
+    finally:
+        ballast.unlink()
+
+
+def memory(run: Run) -> int:
+    """Return the memory of all processes of a run, in MB."""
+    pages = (Path(f"/proc/{id}/statm").read_text().split()[1] for id in run.processes())
+    return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 
 # -- the comparison --------------------------------------------------------------------------------
@@ -251,7 +279,9 @@ def differences(client: Client, accepted: Accepted) -> Iterator[str]:
 def soak(data: Path, minutes: float, every: float, seed: int) -> Accepted:
     """Run everything, and return what was acknowledged and what was wrong."""
     accepted, stopping, rng = Accepted(), threading.Event(), random.Random(seed)
-    with Run(data, "--no-reload", names_engine=False) as run:
+    environment = {"PYTHONPATH": str(HERE / "support" / "shifted_clock"), "CLOCK_OFFSET": "0"}
+    grown: list[int] = []
+    with Run(data, "--no-reload", names_engine=False, environment=environment) as run:
         admin = Client("admin", run, accepted, stopping, seed)
         hunt = {"title": "Soak", "paths": PATHS, "limit": len(PATHS), "ranked": True}
         admin.call("PUT", "/leaderboards/soak", {"title": "Soak", "operator": "increment"})
@@ -268,9 +298,15 @@ def soak(data: Path, minutes: float, every: float, seed: int) -> Accepted:
             if number and time.monotonic() > end:
                 break
             kind = list(KILLS)[number % len(KILLS)]
-            click.echo(f"kill {number + 1}: {kind}; {accepted.numbers['requests']:,} requests", err=True)
-            kill(run, kind)
-            accepted.numbers[f"kills: {kind}"] += 1
+            grown.append(memory(run))
+            click.echo(
+                f"{number + 1}: {kind}; {accepted.numbers['requests']:,} requests, {grown[-1]} MB", err=True
+            )
+            if kind == DISK:
+                fill(data)
+            else:
+                kill(run, kind, rng)
+            accepted.numbers[f"faults: {kind}"] += 1
         stopping.set()
         for client in clients:
             client.join(PATIENCE + 10)
@@ -283,6 +319,8 @@ def soak(data: Path, minutes: float, every: float, seed: int) -> Accepted:
         audited = subprocess.run(audit, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
         accepted.wrong += found + [audited.stdout + audited.stderr] * bool(audited.returncode)
         accepted.wrong += ["the last SIGINT failed"] * bool(run.interrupt())
+        if max(grown) > GROWTH * grown[0]:
+            accepted.wrong.append(f"the processes had {grown[0]} MB, and later {max(grown)}")
     return accepted
 
 
@@ -299,8 +337,11 @@ def main(minutes: float, every: float, seed: int | None) -> None:
     """
     seed = secrets.randbelow(10**6) if seed is None else seed
     click.echo(f"{minutes:g} minutes, then a comparison; --seed {seed}", err=True)
-    with tempfile.TemporaryDirectory() as folder:
-        accepted = soak(Path(folder) / "data", minutes, every, seed)
+    try:
+        with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder) / "data", MEGABYTES):
+            accepted = soak(Path(folder) / "data", minutes, every, seed)
+    except pytest.skip.Exception as reason:
+        raise click.ClickException(str(reason)) from None
     for name, number in sorted(accepted.numbers.items()):
         click.echo(f"{name}: {number:,}")
     for line in accepted.wrong[:20]:

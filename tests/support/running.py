@@ -105,7 +105,7 @@ class Run:
         self.stderr = data.with_suffix(".stderr")
         self._command = [sys.executable, "-m", "local", *map(str, ports), "--data", str(data), *options]
         self._root = root
-        self._environment = {**ENVIRONMENT, **environment}
+        self.environment = {**ENVIRONMENT, **environment}
         self.begin()
 
     def begin(self) -> None:
@@ -114,7 +114,7 @@ class Run:
             self.process = subprocess.Popen(
                 self._command,
                 cwd=self._root,
-                env=self._environment,
+                env=self.environment,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
