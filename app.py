@@ -42,6 +42,7 @@ from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
 from chalicelib.comments import comments, moderation, pages, replies, statistics, votes
 from chalicelib.comments import definitions as product_definitions
+from chalicelib.comments import reports as text_reports
 from chalicelib.comments import schemas as comment_schemas
 from chalicelib.context import Context
 from chalicelib.dynamo import retries
@@ -745,6 +746,34 @@ def delete_reply(path: comment_schemas.ReplyPath, caller: Caller) -> None:
 def get_all_replies(query: comment_schemas.ModerationQuery) -> comment_schemas.AllReplies:
     """List the replies on all products, newest first, hidden ones too. Pending ones have their own list."""
     return pages.list_all_replies(new_context(), query)
+
+
+@router.route(
+    "POST /products/{product}/comments/{id}/reports",
+    access="user",
+    status=(200, 201),
+    errors=(Forbidden, NotFound),
+    body=Body(4 * KB),
+)
+def post_comment_report(
+    path: comment_schemas.CommentPath, body: comment_schemas.ReportBody, caller: Caller
+) -> Response[comment_schemas.Receipt]:
+    """Report a comment or a reply to the admins, once for each reader. Again: 200, and nothing changes."""
+    return created(*text_reports.report(new_context(), path, body, caller))
+
+
+@router.route(
+    "DELETE /products/{product}/comments/{id}/reports", access="admin", status=204, errors=(NotFound,)
+)
+def delete_comment_reports(path: comment_schemas.CommentPath, query: comment_schemas.DismissQuery) -> None:
+    """Dismiss the reports of a comment or of a reply."""
+    text_reports.dismiss(connect(), path, query.reply or "")
+
+
+@router.route("GET /comments/reports", access="admin", errors=(BadCursor,))
+def get_comment_reports(query: listing.ListQuery) -> comment_schemas.ReportedTexts:
+    """List the comments and replies that readers have reported, the last one to be reported first."""
+    return text_reports.list_reported(new_context(), query)
 
 
 @router.route("GET /comments/bans", access="admin", errors=(BadCursor,))

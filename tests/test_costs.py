@@ -224,7 +224,7 @@ def test_a_vote_and_a_reply_cost_the_same_whatever_the_length_of_the_comment(
     assert units(table, lambda: votes.cast(new_context(table, NOW), "lamp", id, reader)) == (4, 3)
     assert units(table, lambda: votes.withdraw(table, "lamp", id, reader)) == (4, 2)
     assert units(table, post) == (5, 6)  # it reads the comment, whose language it has by default
-    assert units(table, lambda: replies.delete(table, path, reader)) == (5, 2)
+    assert units(table, lambda: replies.delete(table, path, reader)) == (7, 2)
     query, stage = CommentsQuery(), Settings(secret="s" * 32)
     assert units(
         table, lambda: pages.list_comments(new_context(table, settings=stage), "lamp", query, Caller())

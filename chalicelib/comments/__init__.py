@@ -15,6 +15,7 @@ FEATURE = Feature(
     items=(
         Kind("PRODUCT#*", "COMMENT#*", is_applied=True, is_noticed=True),
         Kind("PRODUCT#*", "REPLY#*", is_noticed=True),
+        Kind("PRODUCT#*", "REPORT#*", is_noticed=True),
         Kind("PRODUCT#*", "CLEANUP#*", is_applied=True),
         Kind("PRODUCT#*", "S", is_sum=True, is_live=True),
         Kind("PRODUCT#*", "S#*", is_sum=True),

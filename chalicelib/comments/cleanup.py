@@ -1,4 +1,4 @@
-"""Removal of the replies and votes of deleted comments, behind the stream.
+"""Removal of the replies, votes and reports of deleted comments, behind the stream.
 
 | item | pk | sk | holds |
 |---|---|---|---|
@@ -17,7 +17,9 @@ from collections.abc import Iterable
 
 from chalicelib.comments.comments import CLEANUP
 from chalicelib.comments.counters import COUNTERS, counters_key
+from chalicelib.comments.moderation import REPORTED
 from chalicelib.comments.replies import REPLY
+from chalicelib.comments.reports import REPORT
 from chalicelib.comments.votes import VOTE
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
@@ -75,13 +77,13 @@ def finish(table: Table, counters: Key) -> bool:
 
 
 def _delete_some(table: Table, key: Key) -> int:
-    """Delete up to STEP replies and votes, and return their number.
+    """Delete up to STEP replies, votes and reports, and return their number.
 
-    Cost: 1 RCU per 4 KB; 1 WCU per KB for each item, and 1 for gsi1 for each reply.
+    Cost: 1 RCU per 4 KB of each kind, at least 4; 1 WCU per KB for each item, and 1 for gsi1 for each reply.
     """
     id = key.sk.removeprefix(CLEANUP)
     found: list[Item] = []
-    for prefix in (REPLY, VOTE):
+    for prefix in (REPLY, VOTE, REPORT, REPORTED):
         if len(found) < STEP:
             bounds = (f"{prefix}{id}#", f"{prefix}{id}$")  # `$` follows `#`
             found += table.query(Range(key.pk, bounds), limit=STEP - len(found), consistent=True).items
@@ -90,8 +92,8 @@ def _delete_some(table: Table, key: Key) -> int:
 
 
 def find_parent(item: Item) -> Key | None:
-    """Return the key of the comment's counters for a reply, a vote or a cleanup, else None."""
+    """Return the key of the comment's counters for what is removed with the comment, else None."""
     kind, *parts = str(item["sk"]).split("#", 2)
-    length = {REPLY: 2, VOTE: 2, CLEANUP: 1}.get(f"{kind}#")
+    length = {REPLY: 2, VOTE: 2, REPORT: 2, REPORTED: 2, CLEANUP: 1}.get(f"{kind}#")
     is_ours = item["pk"].startswith("PRODUCT#") and len(parts) == length
     return counters_key(item["pk"].removeprefix("PRODUCT#"), parts[0]) if is_ours else None

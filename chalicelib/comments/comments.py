@@ -233,8 +233,8 @@ def patch(
 
     Cost: 1.5 RCU, 2.5 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the
     language changes, else 1. 1 WCU per KB and 2 more where the whole KB of the text change. To hide or to
-    show: 4 WCU per KB, 2 for the counters and 3 for the indexes. To approve: 3 WCU more. That of
-    `moderation.admit` for an author.
+    show: 4 WCU per KB, 2 for the counters, 3 for the indexes, and that of `moderation.settle`. To approve: 3
+    WCU more. That of `moderation.admit` for an author.
     Raises: PreconditionFailed when the comment has none of the `revisions`; BadRequest, Unprocessable,
     Forbidden, NotFound, Busy.
     """
@@ -256,6 +256,8 @@ def patch(
         wanted = _apply_edits(item, edits, state, context.now)
         standings = moderation.follow_state(context, product, item["author"], state_of(item), state)
         if wanted == item or _replace(context.table, item, wanted, standings):
+            if not edits:
+                moderation.settle(context.table, product, id)
             return _read_counts(context.table, wanted)
         context.table.back_off(number)
     raise Busy(CONFLICTS)
@@ -351,7 +353,7 @@ def normalize_text(text: str) -> str:
 
 
 def state_of(item: Item) -> State:
-    """Return whether a comment is approved, pending or hidden."""
+    """Return whether a comment or a reply is approved, pending or hidden."""
     return "pending" if "pending" in item else "hidden" if is_hidden(item) else "approved"
 
 

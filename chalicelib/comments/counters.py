@@ -1,9 +1,9 @@
-"""Counters of comments: the numbers of votes and replies, in an item beside the comment.
+"""Counters of comments: the numbers of votes, replies and reports, in an item beside the comment.
 
 | item | pk | sk | holds |
 |---|---|---|---|
 | counters | `PRODUCT#<product>` | `COUNTERS#<ulid>` | `author`, `hidden`; `size`: whole KB of the text |
-| | | | `votes` and `replies` (without hidden ones), each from its first one on |
+| | | | `votes`, `replies` (without hidden ones) and `reports`, each from its first one on |
 
 The counters have about 120 bytes, whatever the text has. A vote or a reply writes them and not the comment. A
 list reads them first to find out how many comments fit on its page.
@@ -17,7 +17,7 @@ from typing import Any
 from chalicelib.dynamo.items import Item, Key
 
 COUNTERS = "COUNTERS#"
-COUNTS = ("votes", "replies")
+COUNTS = ("votes", "replies", "reports")
 NAMES = {"#size": "size", "#hidden": "hidden"}
 
 
@@ -42,7 +42,7 @@ def size_of(text: str) -> int:
 
 
 def has_any(item: Item) -> bool:
-    """Return whether a comment has had votes or replies."""
+    """Return whether a comment has had votes, replies or reports."""
     return any(name in item for name in COUNTS)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from chalicelib import ulids
 from chalicelib.comments.comments import COMMENT, HIDDEN, id_of, is_hidden, product_of
 from chalicelib.comments.replies import is_reply, path_of
+from chalicelib.comments.reports import REPORT
 from chalicelib.dynamo.items import Images, Item
 from chalicelib.feature import Notice
 
@@ -19,6 +20,8 @@ EXCERPT = 1_000  # characters of a text
 def find(change: Images, now: datetime) -> Notice | None:
     """Return the notice of a text that is new or newly pending, or None for any other change."""
     key, old, new = change
+    if key.sk.startswith(REPORT) and not old:
+        return _find_report(new)
     if not key.pk.startswith("PRODUCT#") or not (key.sk.startswith((COMMENT, HIDDEN)) or is_reply(new)):
         return None
     path = path_of(new) if is_reply(new) else None
@@ -31,6 +34,20 @@ def find(change: Images, now: datetime) -> Notice | None:
     if not is_new or is_hidden(new):
         return None
     return _build(new, kind, data, f"New {kind} on {product_of(new)}", id)
+
+
+def _find_report(item: Item) -> Notice:
+    _, comment, reply, _ = item["sk"].split("#", 3)
+    data = {"product": product_of(item), "comment": comment} | ({"reply": reply} if reply else {})
+    lines = [f"{name.capitalize()}: {value}" for name, value in data.items()]
+    kind = "reply" if reply else "comment"
+    return Notice(
+        kind="report",
+        source=f"{item['pk']}\n{item['sk']}",
+        subject=f"A reader has reported a {kind} on {product_of(item)}",
+        text="\n".join([f"Reason: {item['reason']}", "", *lines]),
+        data=data | {"reason": item["reason"]},
+    )
 
 
 def _build(item: Item, kind: str, data: dict[str, str], subject: str, id: str) -> Notice:

@@ -3,7 +3,7 @@
 import contextlib
 
 from chalicelib.api.auth import Caller
-from chalicelib.comments import cleanup, comments, replies, votes
+from chalicelib.comments import cleanup, comments, replies, reports, votes
 from chalicelib.comments.counters import COUNTERS, counters_key
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -30,6 +30,8 @@ def find(item: Item, person: Person) -> str:
         return AUTHORED.get(f"{sk.partition('#')[0]}#", "")
     if votes.is_vote_of(item, person.name):
         return "votes"
+    if reports.is_report_of(item, person.name):
+        return "reports"
     return "authors" if sk == f"AUTHOR#{person.name}" else ""
 
 
@@ -51,6 +53,8 @@ def erase(table: Table, item: Item, person: Person) -> None:
                 table.delete(key)
         case "standings":
             table.delete(key)
+        case "reports":
+            reports.remove(table, item)
         case "votes":
             votes.remove(table, product, key.sk.split("#")[1], person.name)
         case _:

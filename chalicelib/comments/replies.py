@@ -38,6 +38,7 @@ from chalicelib.comments.comments import (
     parse_language,
     read_edits,
     require_visible,
+    state_of,
 )
 from chalicelib.comments.counters import counters_key
 from chalicelib.comments.schemas import (
@@ -180,7 +181,8 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
     that has no effect writes nothing.
 
     Cost: 2 RCU, 1 WCU per KB. To hide, to show or to approve: 2 RCU, 2 WCU per KB, and 2 WCU for the
-    counters. At most 4 WCU more where a reply is or was pending. That of `moderation.admit` for an author.
+    counters, and that of `moderation.settle`. At most 4 WCU more where a reply is or was pending. That of
+    `moderation.admit` for an author.
     Raises: BadRequest, Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "language", "text")
@@ -194,14 +196,11 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
         after = _apply_edits(item, edits, state, context.now)
         standings = moderation.follow_state(context, path.product, item["author"], state_of(item), state)
         if after == item or _replace(context.table, item, after, standings):
+            if not edits:
+                moderation.settle(context.table, path.product, path.id, path.reply)
             return to_reply(after)
         context.table.back_off(number)
     raise Busy(CONFLICTS)
-
-
-def state_of(item: Item) -> State:
-    """Return whether a reply is approved, pending or hidden."""
-    return "pending" if "pending" in item else "hidden" if is_hidden(item) else "approved"
 
 
 def _apply_edits(item: Item, edits: dict[str, Any], state: State, now: datetime) -> Item:
@@ -253,7 +252,10 @@ def _replace(table: Table, item: Item, after: Item, standings: Sequence[Any]) ->
 def delete(table: Table, path: ReplyPath, caller: Caller) -> None:
     """Delete a reply, as its author or as an admin.
 
-    Cost: 2 RCU, 2 WCU per KB and 1 for gsi1. Unless the reply is hidden, 2 WCU for the counters.
+    The entry of a reported reply (reports.py) is deleted with it.
+
+    Cost: 2 RCU, 2 WCU per KB and 1 for gsi1; 2 WCU for the entry. Unless the reply is hidden, 2 WCU for the
+    counters.
     Raises: Forbidden, NotFound, Busy.
     """
     for number in range(TRIES):
@@ -272,6 +274,8 @@ def delete(table: Table, path: ReplyPath, caller: Caller) -> None:
         ]
         if not is_hidden(item):
             actions.append(counters.add(path.product, path.id, "replies", -1))
+        reported = moderation.reported_key(path.product, path.id, path.reply)
+        actions.append({"Delete": {"Key": reported._asdict()}})
         if not table.transact(actions):
             return
         table.back_off(number)

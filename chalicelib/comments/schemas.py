@@ -312,6 +312,75 @@ class Bans(Schema):
     cursor: Next
 
 
+class ReportBody(Schema):
+    """A reader's report of a comment, or of a reply to it."""
+
+    EXAMPLES: ClassVar = {"a report": {"reason": "An insult."}}
+
+    reason: Annotated[str, Meta(description="The reason, for admins", min_length=1, max_length=500)]
+    reply: Annotated[ReplyId | None, Meta(description="The reported reply. Without it, the comment")] = None
+
+
+class Receipt(Schema):
+    """The receipt of a report."""
+
+    reported: bool
+
+
+class DismissQuery(Schema):
+    """The reported text: the comment, or a reply to it."""
+
+    reply: ReplyId | None = None
+
+
+class ReportedText(Schema):
+    """A comment or a reply that readers have reported."""
+
+    product: Product
+    comment: CommentId
+    reply: Annotated[ReplyId | None, Meta(description="The reported reply; null for the comment")]
+    author: Author
+    name: Name
+    language: Language
+    text: Text
+    created: Instant
+    state: State
+    reports: Annotated[
+        int, Meta(description="The number of reports since an admin's last decision", ge=0, examples=[2])
+    ]
+    reasons: Annotated[list[str], Meta(description="Up to ten reasons", max_length=10)]
+    reported: Annotated[Instant, Meta(description="The time of the first report, to the second")]
+
+
+class ReportedTexts(Schema):
+    """A page of the reported texts, the last one to be reported first."""
+
+    EXAMPLES: ClassVar = {
+        "a reported comment": {
+            "items": [
+                {
+                    "product": "garment-767",
+                    "comment": "01KAJQF8G0Z9M4T3V7C2X5N8QR",
+                    "reply": None,
+                    "author": "me",
+                    "name": "Ann",
+                    "language": "en",
+                    "text": "Fits well.",
+                    "created": "2026-11-21T10:00:00Z",
+                    "state": "approved",
+                    "reports": 2,
+                    "reasons": ["An insult."],
+                    "reported": "2026-11-21T11:00:00Z",
+                }
+            ],
+            "cursor": None,
+        }
+    }
+
+    items: list[ReportedText]
+    cursor: Next
+
+
 class HiddenQuery(Schema):
     """A page of the comments that an admin has hidden or that are pending, newest first."""
 

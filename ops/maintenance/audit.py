@@ -45,7 +45,7 @@ from chalicelib.aggregates.sums import (
     FirstStep,
     Lifetime,
 )
-from chalicelib.comments import cleanup, counters, replies, votes
+from chalicelib.comments import cleanup, counters, replies, reports, votes
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.feature import is_sum
@@ -122,7 +122,7 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
     existing: set[Key] = set()  # the counters of comments
     for item in items:
         sums.merge(recounted, sums.sum_contributions(contributions, item))
-        reactions.update(votes.count(item) | replies.count(item))
+        reactions.update(votes.count(item) | replies.count(item) | reports.count(item))
         if parent := cleanup.find_parent(item):
             left[parent] += 1
         key = Key(item["pk"], item["sk"])

@@ -82,6 +82,7 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         POST /challenges/{challenge}/paths
         POST /leaderboards/{board}/scores
         POST /products/{product}/comments
+        POST /products/{product}/comments/{id}/reports
         POST /products/{product}/comments/{id}/replies
         PUT /products/{product}/comments/{id}/vote
     """,
@@ -92,6 +93,8 @@ CALLS = {  # each call, and who may make it: written by hand, so that neither si
         GET /chat/reports
         GET /comments
         GET /comments/bans
+        GET /comments/reports
+        DELETE /products/{product}/comments/{id}/reports
         PUT /comments/bans/{author}
         DELETE /comments/bans/{author}
         GET /leaderboards

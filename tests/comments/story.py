@@ -22,8 +22,8 @@ COSTS = {
     ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 2.5),
     ("stream", "another rating"): (0, 8, 0),
     ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 2.5),
-    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 9, 1.5),
-    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 9, 2.5),
+    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 10, 1.5),
+    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 10, 2.5),
     ("DELETE /products/{product}/comments/{id}", ""): (204, 9, 2),
     ("PUT /products/{product}/comments/{id}/vote", ""): (201, 5, 3),
     ("PUT /products/{product}/comments/{id}/vote", "again"): (200, 1, 3),
@@ -35,11 +35,11 @@ COSTS = {
     ("stream", "a reply"): (0, 0, 0),
     ("GET /products/{product}/comments/{id}/replies", "two"): (200, 0, 1),
     ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 3),
-    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 4, 2),
+    ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 5, 2),
     ("GET /replies", "two"): (200, 0, 3),
-    ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 6, 2),
+    ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 8, 2),
     ("DELETE /products/{product}/comments/{id}", "with a reply"): (204, 11, 2),
-    ("stream", "a deleted comment with a reply"): (0, 5, 2),
+    ("stream", "a deleted comment with a reply"): (0, 5, 4),
     ("stream", "its cleanup is done"): (0, 0, 0),
     ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
@@ -53,7 +53,11 @@ COSTS = {
     ("POST /products/{product}/comments", "pending"): (201, 10, 2),
     ("stream", "a pending comment"): (0, 0, 0),
     ("GET /comments", "a pending one"): (200, 0, 2.5),
-    ("PATCH /products/{product}/comments/{id}", "approve it"): (200, 11, 2.5),
+    ("PATCH /products/{product}/comments/{id}", "approve it"): (200, 12, 2.5),
+    ("POST /products/{product}/comments/{id}/reports", ""): (201, 8, 3),
+    ("POST /products/{product}/comments/{id}/reports", "again"): (200, 1, 3),
+    ("GET /comments/reports", "one"): (200, 0, 2.5),
+    ("DELETE /products/{product}/comments/{id}/reports", ""): (204, 2, 0),
     ("PUT /comments/bans/{author}", ""): (201, 2, 1),
     ("GET /comments/bans", ""): (200, 0, 0.5),
     ("DELETE /comments/bans/{author}", ""): (204, 2, 0),
@@ -108,7 +112,7 @@ def story(site: Deployed) -> Iterator[Invocation]:
 
 
 def _moderation(site: Deployed) -> Iterator[Invocation]:
-    """Approve a comment, and ban its author and let it write again."""
+    """Approve a comment, report it, and ban its author and let it write again."""
     path = {"product": "chair"}
     site.rest("PUT /products/{product}", "", path=path, body={"approve": True}, sub="admin").run()
     body = {"rating": 5, "language": "en", "text": "It stands."}
@@ -118,6 +122,11 @@ def _moderation(site: Deployed) -> Iterator[Invocation]:
     comment = path | {"id": _find_comment(site, "chair", "ann")}
     state, route = {"state": "approved"}, "PATCH /products/{product}/comments/{id}"
     yield site.rest(route, "approve it", path=comment, body=state, sub="admin")
+    reports, body = "/products/{product}/comments/{id}/reports", {"reason": "An insult."}
+    yield site.rest(f"POST {reports}", "", path=comment, body=body, sub="bob")
+    yield site.rest(f"POST {reports}", "again", path=comment, body=body, sub="bob")
+    yield site.rest("GET /comments/reports", "one", sub="admin")
+    yield site.rest(f"DELETE {reports}", "", path=comment, sub="admin")
     author = {"author": "ann"}
     yield site.rest("PUT /comments/bans/{author}", "", path=author, body={"hours": 1}, sub="admin")
     yield site.rest("GET /comments/bans", "", sub="admin")

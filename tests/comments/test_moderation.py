@@ -325,3 +325,97 @@ def test_only_admins_ban(shop: Shop) -> None:
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(screening).failed == 0
+
+
+# -- reports of readers --------------------------------------------------------------------------------
+
+
+def report(shop: Shop, comment: Any, who: str, reply: str | None = None, reason: str = "An insult.") -> int:
+    body = {"reason": reason} | ({"reply": reply} if reply else {})
+    status, found = shop.call("POST", f"{P}/comments/{comment['id']}/reports", body, who)
+    assert status >= 400 or found == {"reported": True}
+    return status
+
+
+def reported(shop: Shop) -> list[tuple[str, int, list[str]]]:
+    """Return the id, the number of reports and the reasons of each text in the list."""
+    items = shop.get("/comments/reports", "admin")["items"]
+    return [(item["reply"] or item["comment"], item["reports"], item["reasons"]) for item in items]
+
+
+def test_a_reader_reports_a_comment_once(shop: Shop) -> None:
+    comment = shop.post("me")
+    assert [report(shop, comment, "ann"), report(shop, comment, "ann", reason="b")] == [201, 200]
+    assert report(shop, comment, "bob", reason="A lie.") == 201
+    assert reported(shop) == [(comment["id"], 2, ["An insult.", "A lie."])]
+    [item] = shop.get("/comments/reports", "admin")["items"]
+    assert (item["text"], item["author"], item["state"], item["reply"]) == ("Fits.", "me", "approved", None)
+    shop.settle()
+    assert shop.get(f"{P}/statistics")["total"] == 1, "a report hides nothing"
+
+
+def test_replies_are_reported_too(shop: Shop) -> None:
+    comment = shop.post("me")
+    answer = reply(shop, comment, "shop")
+    assert report(shop, comment, "me", answer["id"]) == 201
+    assert report(shop, comment, "shop", answer["id"]) == 403
+    assert reported(shop) == [(answer["id"], 1, ["An insult."])]
+    path = f"{P}/comments/{comment['id']}/replies/{answer['id']}"
+    assert shop.call("PATCH", path, {"hidden": True}, "admin")[0] == 200
+    assert reported(shop) == []
+    assert report(shop, comment, "ann", answer["id"]) == 404, "a hidden reply is not there"
+
+
+def test_nobody_reports_their_own_text_or_one_that_is_not_there(shop: Shop) -> None:
+    comment = shop.post("me")
+    assert report(shop, comment, "me") == 403
+    assert report(shop, comment, "") == 401
+    assert report(shop, {"id": "01KAJQF8G0Z9M4T3V7C2X5N8QR"}, "ann") == 404
+    assert report(shop, comment, "ann", "01KAJQF8G0Z9M4T3V7C2X5N8QR") == 404
+    assert report(shop, comment, "ann", reason="") == 400
+    assert reported(shop) == []
+
+
+@pytest.mark.parametrize("decision", ["dismiss", "hide", "delete"])
+def test_a_decision_takes_a_text_out_of_the_list(shop: Shop, decision: str) -> None:
+    comment = shop.post("me")
+    report(shop, comment, "ann")
+    own = f"{P}/comments/{comment['id']}"
+    if decision == "dismiss":
+        assert shop.call("DELETE", f"{own}/reports", who="admin")[0] == 204
+        assert shop.call("DELETE", f"{own}/reports", who="admin")[0] == 404
+        assert report(shop, comment, "ann") == 200, "a reader reports a text once"
+    elif decision == "hide":
+        assert shop.call("PATCH", own, {"hidden": True}, "admin")[0] == 200
+    else:
+        assert shop.call("DELETE", own, who="admin")[0] == 204
+    assert reported(shop) == []
+    shop.settle()
+    if decision == "delete":
+        assert kinds(shop) <= {"LISTED", "S"}
+
+
+def test_a_deleted_reply_leaves_no_entry(shop: Shop) -> None:
+    comment = shop.post("me")
+    answer = reply(shop, comment, "shop")
+    report(shop, comment, "ann", answer["id"])
+    assert shop.call("DELETE", f"{P}/comments/{comment['id']}/replies/{answer['id']}", who="shop")[0] == 204
+    assert not [item for item in scan(shop.table) if item["sk"].startswith("REPORTED#")]
+    assert shop.call("DELETE", f"{P}/comments/{comment['id']}", who="me")[0] == 204
+    shop.settle()
+    assert kinds(shop) <= {"LISTED", "S"}
+
+
+def test_the_list_of_reported_texts_has_pages(shop: Shop) -> None:
+    comments = [shop.post(f"author-{number}", text="x" * 4_900) for number in range(15)]
+    for comment in comments:
+        report(shop, comment, "ann")
+    found, cursor = list[str](), ""
+    while True:
+        page = shop.get(f"/comments/reports?limit=4{cursor}", "admin")
+        found += [item["comment"] for item in page["items"]]
+        if not page["cursor"]:
+            break
+        cursor = f"&cursor={page['cursor']}"
+    assert sorted(found) == sorted(comment["id"] for comment in comments)
+    assert shop.call("GET", "/comments/reports", who="ann")[0] == 403
