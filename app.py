@@ -40,7 +40,7 @@ from chalicelib.challenges import schemas as challenge_schemas
 from chalicelib.chat import connections, handlers, matchmaker, reports, subscriptions
 from chalicelib.chat import schemas as chat_schemas
 from chalicelib.chat.gateway import ConnectionGateway, Session
-from chalicelib.comments import comments, moderation, pages, replies, statistics, votes
+from chalicelib.comments import comments, feed, moderation, pages, replies, statistics, votes
 from chalicelib.comments import definitions as product_definitions
 from chalicelib.comments import reports as text_reports
 from chalicelib.comments import schemas as comment_schemas
@@ -614,7 +614,12 @@ def get_comments(
     return pages.list_comments(new_context(), path.product, query, caller)
 
 
-@router.route("GET /comments", access="admin", errors=(BadCursor,))
+@router.route(
+    "GET /comments",
+    access="admin",
+    errors=(BadCursor,),
+    media=Media(others={feed.TYPE: partial(feed.encode, stage.stage)}),
+)
 def get_all_comments(query: comment_schemas.ModerationQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too. Pending ones have their own list."""
     return pages.list_all(new_context(), query)

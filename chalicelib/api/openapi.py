@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chalicelib.api.router import CODES, CSV, JSON, SERVICE, Response, Route, Router
+from chalicelib.api.router import CODES, JSON, SERVICE, Response, Route, Router
 from chalicelib.errors import (
     BadRequest,
     Busy,
@@ -229,8 +229,8 @@ def _responses(route: Route) -> Schema:
             media = "text/*" if media == "text/plain" else media  # the `Response` sets the type
             content = _content(kind) if _is_struct(kind) else {}
             responses[str(status)]["content"] = {media: content}
-            if route.media.has_csv:
-                responses[str(status)]["content"][CSV] = {"schema": {"type": "string"}}
+            for other in route.media.others:
+                responses[str(status)]["content"][other] = {"schema": {"type": "string"}}
     for error in list_errors(route):
         code, text = error.code, _text(error)
         response = responses.setdefault(

@@ -93,19 +93,20 @@ class Body(NamedTuple):
 
 
 class Media(NamedTuple):
-    """The type of a response, whether its rows are also served as CSV, and whether it may be cached.
+    """The type of a response, whether it may be cached, and the encoders of its other types.
 
     A cached response to a request without a token may be some seconds old (caching.py).
     """
 
     type: str = JSON
-    has_csv: bool = False
     is_cached: bool = False
+    others: Mapping[str, Callable[[Any], str]] = {}
 
 
 NO_BODY = Body(0)
 PLAIN, CACHED = Media(), Media(is_cached=True)
-ROWS, CACHED_ROWS = Media(has_csv=True), Media(has_csv=True, is_cached=True)
+AS_CSV: Mapping[str, Callable[[Any], str]] = {CSV: codec.encode_csv}
+ROWS, CACHED_ROWS = Media(others=AS_CSV), Media(is_cached=True, others=AS_CSV)
 HTML, TEXT = Media("text/html; charset=utf-8"), Media("text/plain")
 
 
@@ -251,7 +252,7 @@ class Router:
         query: Any = request.query_params or {}
         key = (
             route.name,
-            _prefers_csv(route, request.headers),
+            _choose_type(route, request.headers),
             tuple(sorted(captured.items())),
             tuple((name, *query.getlist(name)) for name in sorted(query)),
         )
@@ -292,7 +293,7 @@ class Router:
             }
             if route.is_limited and self.limiter:
                 self.limiter(caller)
-            response = _encode(route, handler(**arguments), _prefers_csv(route, request.headers))
+            response = _encode(route, handler(**arguments), _choose_type(route, request.headers))
             if caller.admin and route.access != "public" and route.method != "GET":
                 _log_admin_write(route, request, caller, captured, response.status_code)
             return response
@@ -435,32 +436,32 @@ def prefers_representation(headers: Mapping[str, str]) -> bool:
     return "return=representation" in preferences
 
 
-def _prefers_csv(route: Route, headers: Mapping[str, str]) -> bool:
-    """Return whether a client prefers CSV to JSON, for a route that has both (RFC 9110, 12.5.1)."""
-    if not route.media.has_csv:
-        return False
-    quality = dict.fromkeys((CSV, JSON), 0.0)
+def _choose_type(route: Route, headers: Mapping[str, str]) -> str:
+    """Return the type that a client prefers, or that of the route if none is preferred (RFC 9110, 12.5.1)."""
+    if not route.media.others:
+        return route.media.type
+    quality = dict.fromkeys((route.media.type, *route.media.others), 0.0)
     for part in headers.get("accept", "").split(","):
         kind, *parameters = (word.strip().lower() for word in part.split(";"))
         if kind in quality:
             values = [word[2:] for word in parameters if word.startswith("q=")]
             is_number = bool(values) and bool(re.fullmatch(r"[01](\.\d{0,3})?", values[0]))
             quality[kind] = float(values[0]) if is_number else 1.0
-    return quality[CSV] > quality[JSON]
+    return max(quality, key=lambda kind: quality[kind])  # the first of several, which is that of the route
 
 
-def _encode(route: Route, result: Any, as_csv: bool) -> ChaliceResponse:
-    """Encode the result of a handler."""
+def _encode(route: Route, result: Any, kind: str) -> ChaliceResponse:
+    """Encode the result of a handler as a type."""
     response = result if isinstance(result, Response) else Response(result)
     status = response.status or route.statuses[0]
-    if as_csv:
+    if encode := route.media.others.get(kind):
         cursor = getattr(response.body, "cursor", None)
         more = {NEXT_CURSOR: cursor} if cursor else {}
-        own = {"Content-Type": f"{CSV}; charset=utf-8", "Vary": "Accept", **more, **response.headers}
-        return ChaliceResponse(codec.encode_csv(response.body), headers=own, status_code=status)
+        own = {"Content-Type": f"{kind}; charset=utf-8", "Vary": "Accept", **more, **response.headers}
+        return ChaliceResponse(encode(response.body), headers=own, status_code=status)
     is_json = route.media.type == JSON
     body = "" if status == 204 else codec.encode(response.body) if is_json else response.body
-    vary = {"Vary": "Accept"} if route.media.has_csv else {}
+    vary = {"Vary": "Accept"} if route.media.others else {}
     headers: dict[str, str | list[str]] = {"Content-Type": route.media.type, **vary, **response.headers}
     return ChaliceResponse(body, headers=headers, status_code=status)
 

@@ -85,7 +85,7 @@ def report(context: Context, path: CommentPath, body: ReportBody, caller: Caller
         put: Any = {"Put": {"Item": mine._asdict() | {"reason": body.reason}, "ConditionExpression": ABSENT}}
         actions = [put, counters.add(path.product, path.id, "reports", 1, shown=True)]
         actions += [_list(path, reply, times.epoch(context.now))]
-        actions += [_check_shown(answer)] if reply else []
+        actions += [_require_reply(answer)] if reply else []
         if not context.table.transact(actions):
             return receipt, True
         context.table.back_off(number)
@@ -98,11 +98,16 @@ def _require_shown(item: Item | None, reply: str) -> Item:
     return item
 
 
-def _check_shown(key: Key) -> dict[str, Any]:
-    condition = "attribute_exists(pk) AND attribute_not_exists(#hidden)"
-    names = {"#hidden": "hidden"}
-    check = {"Key": key._asdict(), "ConditionExpression": condition, "ExpressionAttributeNames": names}
-    return {"ConditionCheck": check}
+def _require_reply(key: Key) -> dict[str, Any]:
+    """Build an update that changes nothing, on condition that a reply is shown."""
+    return {
+        "Update": {
+            "Key": key._asdict(),
+            "UpdateExpression": "SET author = author",
+            "ConditionExpression": "attribute_exists(pk) AND attribute_not_exists(#hidden)",
+            "ExpressionAttributeNames": {"#hidden": "hidden"},
+        }
+    }
 
 
 def _list(path: CommentPath, reply: str, second: int) -> dict[str, Any]:

@@ -335,6 +335,14 @@ def add_up_comments(stage: DevStage) -> None:
     stage.call("GET", "/products/shoe/comments?rating=1&language=en")
     stage.call("GET", f"{path}/{ann}")
     stage.call("PUT", f"{path}/{bob}/vote", who="ann", status=201)  # the stream removes it with its comment
+    answer = stage.call("POST", f"{path}/{bob}/replies", {"text": "Yes."}, who="ann", status=201)
+    report = {"reason": "An insult.", "reply": answer["id"]}
+    stage.call("POST", f"{path}/{bob}/reports", report, who="bob", status=201)
+    assert stage.call("GET", "/comments/reports", who="admin")["items"]
+    stage.call("DELETE", f"{path}/{bob}/reports?reply={answer['id']}", who="admin", status=204)
+    stage.call("PUT", "/comments/bans/eve", {"hours": 1}, who="admin", status=201)
+    stage.call("GET", "/comments/bans", who="admin")
+    stage.call("DELETE", "/comments/bans/eve", who="admin", status=204)
     stage.call("DELETE", f"{path}/{bob}", who="bob", status=204)
     stage.settle()
 
