@@ -104,7 +104,7 @@ export function referrersCard({ referrers, period, listedDays }, { site, page },
   const rows = referrers.map(({ referrer, views }) => (referrer === "direct" ? { name: referrer, label: text.direct, number: views }
     : { name: referrer, number: views, open: () => open(referrer), inner: referrer === opened ? hosts : undefined }));
   return card("referrers", text.referrers, rows, {
-    file: `${site}-referrers-${period.from}.csv`, head: ["referrer", "viewsColumn"], listedDays, page, none: text.noReferrers,
+    file: `${site}-referrers-${period.from}.csv`, head: ["referrer", "viewsColumn"], listedDays, page, none: text.unknownDays,
   });
 }
 
@@ -130,7 +130,7 @@ export function goalsCard({ goals, period, listedDays, series }, { site, page })
 /** Render the countries of the views. */
 export function countriesCard({ countries, period, listedDays }, { site, page }) {
   return card("countries", text.countries, countries.map(traitRow("country")), {
-    file: `${site}-countries-${period.from}.csv`, head: ["country", "viewsColumn"], listedDays, page, none: text.noPages,
+    file: `${site}-countries-${period.from}.csv`, head: ["country", "viewsColumn"], listedDays, page, none: text.unknownDays,
   });
 }
 
@@ -140,7 +140,7 @@ export function traitsCard({ traits, period, listedDays }, { site, page, by }, s
     ${TRAITS.map((name) => html`<label><input type="radio" name="by" value=${name} .checked=${name === by}
       @change=${() => show({ by: name })}><span>${text[name]}</span></label>`)}</fieldset>`;
   return card("devices", text.devices, traits.map(traitRow(by)), {
-    file: `${site}-${by}-${period.from}.csv`, head: [by, "viewsColumn"], listedDays, page, none: text.noPages, tools,
+    file: `${site}-${by}-${period.from}.csv`, head: [by, "viewsColumn"], listedDays, page, none: text.unknownDays, tools,
   });
 }
 

@@ -52,6 +52,7 @@ class Leaderboard extends Widget {
     [this.#submit.textContent, this.#more.textContent, this.#signIn.textContent] = [text.submit, words.more, text.signIn];
     [this.#keys[0].textContent, this.#keys[1].textContent] = [text.perRange, words.you];
     this.#nameBox.replaceChildren(...(this.isGuest ? [this.nameField()] : []));
+    this.#nameBox.hidden = !this.isGuest;
   }
 
   /** Remove what was shown of another leaderboard, or of one that no longer exists. */

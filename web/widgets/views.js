@@ -112,7 +112,9 @@ class Views extends Widget {
 
 const STYLE = `
 .root { min-height: calc(var(--rows) * 34px + 30px); }
-[part=figures] { display: grid; grid-template-columns: repeat(2, minmax(0, 14rem)); gap: 4px 20px; }
+.root { container-type: inline-size; }
+[part=figures] { display: grid; grid-template-columns: repeat(2, minmax(0, 16rem)); gap: 4px 20px; }
+@container (max-width: 500px) { [part=figures] { grid-template-columns: minmax(0, 1fr); } }
 [part=figures] div { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 7px; }
 dd { font-size: 32px; line-height: 1.15; font-weight: 650; font-variant-numeric: tabular-nums; }
 dt { color: var(--h-quiet); }

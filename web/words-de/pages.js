@@ -119,7 +119,7 @@ export const words = {
     words: { other: "Andere", unknown: "Unbekannt", desktop: "Computer", mobile: "Telefon", tablet: "Tablet" },
     campaigns: "Kampagnen",
     campaign: "Kampagne",
-    noReferrers: "Keine Herkunft bekannt.",
+    unknownDays: "Für diese Tage ist nichts bekannt.",
     ofWholeSite: "Für die ganze Website, nicht nur diese Seite.",
     lastDays: (number) => `Nur die letzten ${number} Tage:`,
     csvOf: (title) => `${title} als CSV`,

@@ -119,7 +119,7 @@ export const words = {
     words: { other: "Other", unknown: "Unknown", desktop: "Computer", mobile: "Phone", tablet: "Tablet" },
     campaigns: "Campaigns",
     campaign: "Campaign",
-    noReferrers: "No referrers in this period.",
+    unknownDays: "Nothing is known for these days.",
     ofWholeSite: "For the whole site, not only this page.",
     lastDays: (number) => `Only the last ${number} days:`,
     csvOf: (title) => `${title} as CSV`,
