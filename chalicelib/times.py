@@ -7,7 +7,9 @@ True
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
 
 DATE = r"\d{4}-\d\d-\d\d|\d{8}|\d{4}-\d{3}|\d{7}|\d{4}-W\d\d-\d|\d{4}W\d{3}"  # calendar, ordinal, week
 INSTANT = re.compile(
@@ -102,6 +104,26 @@ def floor(moment: datetime, interval: timedelta) -> datetime:
     """Round an instant down to the hour or the day."""
     whole = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return whole.replace(hour=0) if interval == DAY else whole
+
+
+@lru_cache(10_000)
+def midnight(day: date, zone: str) -> datetime:
+    """Return the first instant of a day in a zone. If the clock skips midnight, it is that of the change."""
+    found = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    if found.astimezone(ZoneInfo(zone)).date() < day:
+        found += HOUR
+    return found
+
+
+def find_local_day(moment: datetime, zone: str) -> date:
+    """Return the day of a zone in which an instant lies: the last one that has begun."""
+    day = moment.astimezone(ZoneInfo(zone)).date()
+    return day + DAY if midnight(day + DAY, zone) <= moment else day
+
+
+def is_zone(name: str) -> bool:
+    """Return whether a text is the name of a zone in the IANA time zone database."""
+    return name in available_timezones()
 
 
 def epoch(moment: datetime) -> int:

@@ -2,12 +2,14 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| board | `BOARD#<board>` | `DEFINITION` | the fields of `BoardBody`; `season`, `started`, `has_names` |
+| board | `BOARD#<board>` | `DEFINITION` | the fields of `BoardBody`; `season`, `started`, `has_names`; |
+| | | | `anchor`: an instant of the season, from which later ones are numbered |
 | | | | gsi1 = `BOARDS`, sorted by the second of its creation |
-| past season | `BOARD#<board>` | `SEASON#<n>` | `started`, `ended` |
+| past season | `BOARD#<board>` | `SEASON#<n>` | `started`, `ended`; `resets`, `anchor` if seasons recurred |
 
-Invariant: each season has a ranking of its own, so a past season never changes. A board with a reset date
-needs no scheduled job. Once the date has passed, the stored definition is read as that of the next season.
+Invariant: each season has a ranking of its own, so a past season never changes. No scheduled job ends a
+season. It follows from the definition and the instant (`recurrence.py`), so all processes agree on it. The
+first submission of a season stores it. A season without submissions has a number, and no item.
 """
 
 import itertools
@@ -17,14 +19,18 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
+import msgspec
+
 from chalicelib import times
 from chalicelib.api import listing
 from chalicelib.api.schemas import parse_instant
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Images, Item, Key
+from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Busy, Conflict, NotFound, Unprocessable
+from chalicelib.errors import BadRequest, Busy, Conflict, NotFound, Unprocessable
 from chalicelib.feature import Notice
+from chalicelib.leaderboards import schemas
+from chalicelib.leaderboards.recurrence import Recurrence
 from chalicelib.leaderboards.schemas import BoardBody, BoardDetails, Boards, ListedBoard, SeasonBody
 from chalicelib.ranking.ranking import Ranking, count_players
 from chalicelib.ranking.tree import MOST, Scale
@@ -33,6 +39,7 @@ MUTABLE_FIELDS = ("title", "unit", "resets", "submit", "guests", "metadata")
 # Every score depends on the following fields.
 IMMUTABLE_FIELDS = ("decimals", "min", "max", "order", "operator", "ties", "shards")
 LIST = "BOARDS"
+SEASON_DIGITS = 9  # so that keys order as seasons do
 CACHE_SIZE = 1_000  # boards per process
 MAX_ATTEMPTS = 20  # of one change, while other changes of the same board succeed
 
@@ -51,13 +58,15 @@ class Board(NamedTuple):
     shards: int
     season: int
     started: str
-    resets: str | None
+    resets: str | dict[str, str] | None
     submit: str = "player"
     guests: bool = True
     metadata: bool = False
     ties: str = "shared"
     created: int = 0  # the second of its creation, by which boards are listed
     has_names: bool = False  # some players have display names, which lists then read
+    anchor: str = ""
+    is_stored: bool = True  # the definition has this season
 
     @property
     def value_scale(self) -> Scale:
@@ -89,7 +98,7 @@ def definition_key(board: str) -> Key:
 
 def season_key(board: str, season: int) -> Key:
     """Return the key of a past season."""
-    return Key(f"BOARD#{board}", f"SEASON#{season}")
+    return Key(f"BOARD#{board}", f"SEASON#{season:0{SEASON_DIGITS}}")
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -112,7 +121,7 @@ def define(context: Context, name: str, body: BoardBody) -> tuple[BoardDetails, 
                 return _to_details(wanted, 0), True
             continue
         stored = parse(item)
-        board = _as_of(stored, context.now)
+        current = board = _as_of(stored, context.now)
         changed = [field for field in IMMUTABLE_FIELDS if getattr(board, field) != getattr(wanted, field)]
         if changed:
             raise Conflict(
@@ -120,6 +129,8 @@ def define(context: Context, name: str, body: BoardBody) -> tuple[BoardDetails, 
                 "Create another leaderboard."
             )
         board = board._replace(**{field: getattr(wanted, field) for field in MUTABLE_FIELDS})
+        if board.resets != current.resets:  # the season goes on until the first border that follows
+            board = board._replace(anchor=wanted.anchor)
         if board == stored or _replace_definition(context.table, stored, board):
             return _to_details(board, count_players(context.table, board.ranking)), False
         context.table.back_off(attempt)
@@ -168,11 +179,33 @@ def end_season(context: Context, name: str, body: SeasonBody) -> tuple[BoardDeta
             raise Conflict(f"The current season of {name[:40]} is {board.season}.")
         if body.season < board.season:
             return _to_details(board, count_players(context.table, board.ranking)), False
-        following = board._replace(season=board.season + 1, started=times.to_iso(context.now), resets=None)
+        resets, now = board.resets if isinstance(board.resets, dict) else None, times.to_iso(context.now)
+        following = board._replace(season=board.season + 1, started=now, anchor=now, resets=resets)
         if _replace_definition(context.table, stored, board, following):
             return _to_details(following, 0), True
         context.table.back_off(attempt)
     raise _too_many_changes(name)
+
+
+def begin_season(context: Context, board: Board) -> None:
+    """Store the season that has begun, before its first submission is stored, and the one that was stored.
+
+    Cost: 1 RCU and 4 WCU, once a season.
+    Raises: Busy after repeated concurrent changes.
+    """
+    for attempt in range(MAX_ATTEMPTS):
+        item = context.table.get(definition_key(board.name), consistent=True)
+        if item is None:
+            return
+        stored = parse(item)
+        current = _as_of(stored, context.now)
+        if board.season < stored.season:  # another process is in the next season already
+            past = _to_past_item(*_find_past(context.table, stored, board.season))
+            context.table.put(past, condition="attribute_not_exists(pk)")
+        if current.season <= stored.season or _replace_definition(context.table, stored, current):
+            return
+        context.table.back_off(attempt)
+    raise _too_many_changes(board.name)
 
 
 def note_names(table: Table, board: Board) -> None:
@@ -190,7 +223,7 @@ def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
 
     Returns False if the stored definition has changed since it was read.
     """
-    read = ("season", "started", "has_names", *MUTABLE_FIELDS)
+    read = ("season", "started", "anchor", "has_names", *MUTABLE_FIELDS)
     condition = " AND ".join(f"#{name} = :{name}" for name in read)
     values = {f":{name}": getattr(stored, name) for name in read}
     definition = {"Item": _to_item(later[-1]), "ConditionExpression": condition}
@@ -198,8 +231,9 @@ def _replace_definition(table: Table, stored: Board, *later: Board) -> bool:
     actions = [{"Put": definition | {"ExpressionAttributeValues": values}}]
     for before, after in itertools.pairwise((stored, *later)):
         if after.season > before.season:
-            past = season_key(before.name, before.season)._asdict()
-            actions.append({"Put": {"Item": past | {"started": before.started, "ended": after.started}}})
+            ends = _find_end(before) or after.started
+            ended = min(ends, after.started, key=times.parse)  # an empty season may have ended between them
+            actions.append({"Put": {"Item": _to_past_item(before, ended)}})
     return not table.transact(actions)
 
 
@@ -208,7 +242,7 @@ def find_notice(change: Images, now: datetime) -> Notice | None:
     key, old, new = change
     if old or not (key.pk.startswith("BOARD#") and key.sk.startswith("SEASON#")):
         return None
-    board, season = key.pk.removeprefix("BOARD#"), key.sk.removeprefix("SEASON#")
+    board, season = key.pk.removeprefix("BOARD#"), str(int(key.sk.removeprefix("SEASON#")))
     return Notice(
         kind="season",
         source=f"{key.pk}\n{key.sk}",
@@ -264,15 +298,14 @@ def find_with_items(
 def describe(context: Context, name: str, season: int = 0) -> BoardDetails:
     """Return a board, and the number of players that it ranks.
 
-    Cost: 1 RCU, or 1.5 with a season.
+    Cost: 1 RCU, or 1.5 with a past season.
     Raises: NotFound.
     """
-    board = find(context, name, season)
-    # A season that ended at its reset date has no item until the next write of the definition.
-    ended = None if _as_of(board, context.now) == board else board.resets
-    if past := context.table.get(season_key(name, season)) if season else None:
-        board, ended = board._replace(started=past["started"]), past["ended"]
-    board = board._replace(resets=None) if ended else board
+    item = context.table.get(definition_key(name))
+    board, ended = _in_season(name, item, context.now, season), None
+    if item and _in_season(name, item, context.now).season != board.season:
+        board, ended = _find_past(context.table, parse(item), season)
+        board = board._replace(resets=None)
     return _to_details(board, count_players(context.table, board.ranking), ended)
 
 
@@ -282,34 +315,85 @@ def _cached_boards() -> dict[str, Board]:
     return {}
 
 
-def _in_season(name: str, item: Item | None, now: datetime, season: int) -> Board:
+def _in_season(name: str, item: Item | None, now: datetime, season: int = 0) -> Board:
     """Parse a definition and select a season. Raises NotFound for a missing item and for a future season."""
     if item is None:
         raise _not_found(name)
-    stored = parse(item)
-    board = _as_of(stored, now)
+    board = _as_of(parse(item), now)
     if season > board.season:
         raise NotFound(f"The current season of {name[:40]} is {board.season}.")
-    return stored if season == stored.season else board._replace(season=season or board.season)
+    return board._replace(season=season or board.season)
 
 
 def _as_of(board: Board, now: datetime) -> Board:
-    """Return a board as it is at an instant. After its reset date it is in the next season."""
+    """Return a board as it is at an instant, in the season of that instant."""
+    if isinstance(board.resets, dict):
+        recurrence = Recurrence(**board.resets)
+        passed = recurrence.period(now) - recurrence.period(times.parse(board.anchor))
+        return _advance(board, passed) if passed and board.season + passed > 0 else board
     if not board.resets or times.parse(board.resets) > now:
         return board
-    return board._replace(season=board.season + 1, started=board.resets, resets=None)
+    began = board.resets
+    return board._replace(season=board.season + 1, started=began, anchor=began, resets=None, is_stored=False)
+
+
+def _advance(board: Board, passed: int) -> Board:
+    """Return a board whose seasons recur, in the season after a number of others."""
+    if not passed or not isinstance(board.resets, dict):
+        return board
+    recurrence = Recurrence(**board.resets)
+    began = times.to_iso(recurrence.begin(recurrence.period(times.parse(board.anchor)) + passed))
+    return board._replace(season=board.season + passed, started=began, anchor=began, is_stored=False)
+
+
+def _find_end(board: Board) -> str | None:
+    """Return when the season of a board ends automatically."""
+    if not isinstance(board.resets, dict):
+        return board.resets
+    recurrence = Recurrence(**board.resets)
+    return times.to_iso(recurrence.begin(recurrence.period(times.parse(board.anchor)) + 1))
+
+
+def _find_past(table: Table, stored: Board, season: int) -> tuple[Board, str | None]:
+    """Return a board in a past season, and when that ended. One without an item follows from the one before.
+
+    Cost: 0.5 RCU if the season is before the stored one.
+    Raises: NotFound.
+    """
+    if season < stored.season:
+        first, last = season_key(stored.name, 1), season_key(stored.name, season)
+        items = table.query(Range(first.pk, (first.sk, last.sk)), limit=1, newest_first=True).items
+        if not items:
+            raise NotFound(f"There is no season {season} of {stored.name[:40]}.")
+        item = items[0]
+        fields: dict[str, Any] = {name: item.get(name) for name in ("started", "resets", "anchor")}
+        stored = stored._replace(season=int(item["sk"].removeprefix("SEASON#")), **fields)
+        if stored.season == season:
+            return stored, item["ended"]
+    board = _advance(stored, season - stored.season)
+    return board, _find_end(board)
+
+
+def _to_past_item(board: Board, ended: str | None) -> Item:
+    item = season_key(board.name, board.season)._asdict() | {"started": board.started, "ended": ended}
+    return item | ({"resets": board.resets, "anchor": board.anchor} if isinstance(board.resets, dict) else {})
 
 
 def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
     """Return the requested board in its first season. Raises BadRequest, Unprocessable."""
     fields = {field: getattr(body, field) for field in (*MUTABLE_FIELDS, *IMMUTABLE_FIELDS)}
-    resets = None if body.resets is None else parse_instant("resets", body.resets)
     started, created = times.to_iso(now), times.epoch(now)
-    fields |= {"season": 1, "started": started, "created": created}
-    fields["resets"] = times.to_iso(resets) if resets else None
+    fields |= {"season": 1, "started": started, "anchor": started, "created": created}
+    if isinstance(body.resets, str):
+        resets = parse_instant("resets", body.resets)
+        fields["resets"] = times.to_iso(resets)
+        if resets <= now:
+            raise Unprocessable("`resets` must be in the future")
+    elif body.resets:
+        fields["resets"] = msgspec.structs.asdict(body.resets)
+        if not times.is_zone(body.resets.timezone):
+            raise BadRequest("`timezone` must be the name of a zone, such as Europe/Berlin")
     board = Board(name=name, **fields)
-    if resets and resets <= now:
-        raise Unprocessable("`resets` must be in the future")
     for field in ("min", "max"):
         try:
             Scale(-MOST, MOST, board.decimals, descending=True).units(getattr(board, field))
@@ -328,19 +412,24 @@ def _build_scale(decimals: int, least: Decimal, most: Decimal, order: str) -> Sc
 def _to_item(board: Board) -> Item:
     fields = board._asdict()
     listed = {"gsi1pk": LIST, "gsi1sk": fields.pop("created")}
+    del fields["is_stored"]
     return definition_key(fields.pop("name"))._asdict() | fields | listed
 
 
 def parse(item: Item) -> Board:
     """Return the board of a definition, in the season that is stored."""
-    fields = {field: item[field] for field in Board._fields if field not in ("name", "created")}
+    fields = {field: item[field] for field in Board._fields if field not in ("name", "created", "is_stored")}
     return Board(name=item["pk"].removeprefix("BOARD#"), created=item["gsi1sk"], **fields)
 
 
 def _to_details(board: Board, count: int, ended: str | None = None) -> BoardDetails:
     fields: dict[str, Any] = board._asdict()
-    del fields["has_names"], fields["created"]
-    return BoardDetails(board=fields.pop("name"), players=count, ended=ended, **fields)
+    for name in ("has_names", "created", "anchor", "is_stored"):
+        del fields[name]
+    if isinstance(board.resets, dict):
+        fields["resets"] = msgspec.convert(board.resets, schemas.Recurrence)
+    ends = None if ended else _find_end(board)
+    return BoardDetails(board=fields.pop("name"), players=count, ends=ends, ended=ended, **fields)
 
 
 def _not_found(name: str) -> NotFound:

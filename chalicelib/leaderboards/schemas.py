@@ -75,16 +75,31 @@ Metadata = (
     | None
 )
 ShownMetadata = Metadata | UnsetType  # a board without metadata does not show it
+
+
+class Recurrence(Schema):
+    """Seasons that begin at midnight of a zone. Also a season without a submission has a number."""
+
+    every: Annotated[
+        Literal["day", "week", "month"],
+        Meta(description="How long a season is. Weeks begin on Monday, months on their first day"),
+    ]
+    timezone: Annotated[
+        str, Meta(description="The zone, by its name in the IANA database", examples=["Europe/Berlin"])
+    ] = "UTC"
+
+
 Resets = (
     Annotated[
         str,
         Meta(
-            description="When the next season begins automatically. Null: only an admin ends the season",
+            description="When the next season begins automatically",
             examples=["2027-01-01T00:00:00Z"],
             extra_json_schema={"format": "date-time"},
         ),
     ]
-    | None
+    | Recurrence
+    | None  # only an admin ends the season
 )
 
 
@@ -120,6 +135,12 @@ class BoardBody(Schema):
             "max": 600,
             "order": "asc",
             "operator": "best",
+        },
+        "a week's best, the earlier first": {
+            "title": "This week",
+            "operator": "best",
+            "ties": "first",
+            "resets": {"every": "week", "timezone": "Europe/Berlin"},
         },
     }
 
@@ -172,6 +193,7 @@ class BoardDetails(BoardBody, kw_only=True):
             "board": "points",
             "season": 2,
             "started": "2026-11-21T10:00:00Z",
+            "ends": None,
             "ended": None,
             "players": 1539,
         }
@@ -179,13 +201,15 @@ class BoardDetails(BoardBody, kw_only=True):
     MORE: ClassVar = {
         "required": [
             *("board", "title", "unit", "decimals", "min", "max", "order", "operator", "shards", "resets"),
-            *("ties", "submit", "guests", "metadata", "season", "started", "ended", "players"),
+            *("ties", "submit", "guests", "metadata", "season", "started", "ends", "ended"),
+            "players",
         ]
     }
 
     board: BoardName
     season: SeasonNumber
     started: Annotated[Instant, Meta(description="When the season began")]
+    ends: Annotated[Instant, Meta(description="When the next season begins automatically")] | None
     ended: Annotated[Instant, Meta(description="When the season ended. Null: it is the current one")] | None
     players: PlayerCount
 

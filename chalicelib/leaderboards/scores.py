@@ -24,6 +24,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -34,6 +35,7 @@ from chalicelib.aggregates.tags import find_counted, keep, make_tag
 from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import parse_instant
+from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import Table
@@ -45,7 +47,7 @@ from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_play
 from chalicelib.ranking.tree import Nodes, Scale, is_counted_better
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
-MAX_SEASONS = 10_000  # of a board: more than 800 years of monthly seasons
+MAX_SEASONS = 10_000  # of a board: 27 years of daily seasons
 MAX_ATTEMPTS = 20  # of one change, while other submissions of the same player succeed
 TAGS = 30  # of a score, whose item has more attributes beside them than a sum and stays under 1 KB
 MAX_BEFORE = 4  # earlier positions that a score keeps until the stream has passed them
@@ -92,7 +94,7 @@ def submit(context: Context, name: str, body: ScoreBody, caller: Caller) -> tupl
 
     Cost: 2 RCU and 4 WCU, 3 WCU for a new player, and 1 WCU for a value that changes nothing. A new player,
     and a move to another bucket, also read what `choose_depth` does. 1 more RCU for a known id. 1 more WCU
-    for the first display name on a board.
+    for the first display name on a board. 1 more RCU and 4 WCU for the first of a season that recurs.
     Raises: as `prepare` and `write` do.
     """
     board, submission, score = prepare(context, name, body, caller)
@@ -148,6 +150,8 @@ def write(
     """
     if board.operator == "increment":
         _add(board, score, submission.value)
+    if not board.is_stored:
+        boards.begin_season(context, board)
     if submission.name and not board.has_names:
         boards.note_names(context.table, board)
     activity = _build_activity(board, submission, score, context.now)
@@ -174,6 +178,8 @@ def write_first(context: Context, board: Board, submissions: Sequence[Submission
     Cost: 3 WCU for each. 0.5 RCU for each node of their paths.
     Raises: Busy.
     """
+    if not board.is_stored:
+        boards.begin_season(context, board)
     activities = [_build_activity(board, submission, None, context.now) for submission in submissions]
     are_new = context.table.put_new(activities)
     new = [activity for activity, is_new in zip(activities, are_new, strict=True) if is_new]
@@ -381,10 +387,8 @@ def remove_player(context: Context, name: str, player: str, caller: Caller) -> N
     check_player(player, caller)
     first = score_key(name, 0, player)
     prefix = first.sk.removesuffix("0")
-    for item in context.table.query(
-        Range(first.pk, (prefix, f"{prefix}~")), limit=MAX_SEASONS, consistent=True
-    ).items:
-        _remove(context, item)
+    scores = context.table.query(Range(first.pk, (prefix, f"{prefix}~")), limit=MAX_SEASONS, consistent=True)
+    map_concurrently(partial(_remove, context), scores.items, "remove")
 
 
 def _remove(context: Context, item: Item) -> None:

@@ -23,7 +23,6 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
-from zoneinfo import ZoneInfo, available_timezones
 
 from chalicelib import times, urls
 from chalicelib.api import rates
@@ -72,7 +71,7 @@ class Definition(NamedTuple):
     def begin(self, day: date) -> datetime:
         """Return the beginning of a day in the zone that the site has on it."""
         place = bisect_right([first for first, _ in self.zones], day.isoformat()) - 1
-        return _midnight(day, self.zones[max(0, place)][1])
+        return times.midnight(day, self.zones[max(0, place)][1])
 
     def find_day(self, moment: datetime) -> date:
         """Return the day in which an instant lies: the last one that has begun."""
@@ -128,15 +127,6 @@ def _is_in(address: str, network: str) -> bool:
         return rates.parse_address(address) in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
-
-
-@lru_cache(10_000)
-def _midnight(day: date, zone: str) -> datetime:
-    """Return the first instant of a day. Where the clock skips midnight, it is that of the change."""
-    found = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    if found.astimezone(ZoneInfo(zone)).date() < day:
-        found += times.HOUR
-    return found
 
 
 # -- keys and reads ------------------------------------------------------------------------------------
@@ -263,7 +253,7 @@ def _change_zone(
     if zone == zones[-1][1]:
         return zones
     day = current.find_day(now + LEAD) + ONE_DAY
-    while _midnight(day, zone) <= now + LEAD:
+    while times.midnight(day, zone) <= now + LEAD:
         day += ONE_DAY
     kept = tuple(former for former in zones if former[0] < day.isoformat())
     if kept and kept[-1][1] == zone:
@@ -273,7 +263,7 @@ def _change_zone(
 
 def read_fields(body: SiteBody, site: str) -> dict[str, Any]:
     """Return the fields of a definition as they are stored. Raises BadRequest, which names the field."""
-    if body.timezone not in available_timezones():
+    if not times.is_zone(body.timezone):
         raise BadRequest("`timezone` must be the name of a zone, such as Europe/Berlin")
     for path in body.paths:
         if not path.startswith("/"):
