@@ -402,7 +402,7 @@ def post_score(
     return created(*submit(new_context(), path.board, body, caller))
 
 
-@router.route("GET /leaderboards/{board}/rank", errors=(NotFound,))
+@router.route("GET /leaderboards/{board}/rank", errors=(NotFound, Unprocessable))
 def get_rank(path: board_schemas.BoardPath, query: board_schemas.RankQuery) -> board_schemas.ScoreRank:
     """Return the rank that a score has or would have."""
     return ranks.find_rank(new_context(), path.board, query)

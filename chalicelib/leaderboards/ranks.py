@@ -9,7 +9,7 @@ from decimal import Decimal
 from chalicelib.concurrency import map_concurrently
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
-from chalicelib.errors import BadRequest
+from chalicelib.errors import BadRequest, Unprocessable
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import (
@@ -33,13 +33,13 @@ def find_rank(context: Context, name: str, query: RankQuery) -> ScoreRank:
 
     Cost: 0.5 RCU for the board, and the cost of `positions.locate_merit`: 5 RCU at most among a million
     players with uniform scores.
-    Raises: NotFound; BadRequest for a score that the board does not have.
+    Raises: NotFound; Unprocessable for a score that the board does not have.
     """
     board = boards.find(context, name, query.season)
     try:
         merit = board.scale.merit(Decimal(query.score))
     except ValueError as error:
-        raise BadRequest(f"`score` {error}") from None
+        raise Unprocessable(f"`score` {error}") from None
     crowd = positions.locate_merit(context.table, board.ranking, merit)
     return ScoreRank(score=board.scale.score(merit), rank=crowd.rank, players=crowd.equal, of=crowd.players)
 

@@ -28,7 +28,7 @@ from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
-from chalicelib.leaderboards.schemas import BoardBody, Order
+from chalicelib.leaderboards.schemas import BoardBody, Order, Recurrence
 from chalicelib.ranking import positions, tree
 from chalicelib.settings import Settings
 from chalicelib.views import queue
@@ -264,8 +264,9 @@ def create_definitions(table: Table, now: datetime) -> None:
     for name, operator in BOARDS.items():
         order: Order = "asc" if name == "best" else "desc"
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
-        is_first = name == "first"
-        body = msgspec.structs.replace(body, ties="first" if is_first else "shared", metadata=is_first)
-        boards.define(new_context(table, now), name, body)
+        if name == "first":
+            resets = Recurrence(every="day", timezone="Pacific/Kiritimati")  # where it is midnight now
+            body = msgspec.structs.replace(body, ties="first", metadata=True, resets=resets)
+        boards.define(new_context(table, now - timedelta(hours=1)), name, body)
     hunt = ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
     definitions.define(new_context(table, now), "hunt", hunt)

@@ -173,7 +173,7 @@ def scores(history: History) -> Iterator[str]:
         item = stored.get((board, player, season), {})
         score, since = item.get("score"), item.get("since", 0)  # what came before a removal is void
         scores = [activity for activity in submitted[board, player, season] if activity["version"] > since]
-        if score != (_score(board, scores) if scores else None):
+        if score not in _possible_scores(board, scores):
             values = [item["value"] for item in scores]
             yield f"{player} has {score} on {board} in season {season} of {values}"
         elif board == "first" and scores:
@@ -183,16 +183,37 @@ def scores(history: History) -> Iterator[str]:
                 yield f"{player} has {item} in season {season}, and {counting} count"
 
 
-def _score(board: str, scores: list[Item]) -> Decimal:
-    """Compute a score from its submissions, as the board's operator does."""
-    values = [Decimal(item["value"]) for item in scores]
-    if board == "sum":
-        return sum(values, Decimal())
-    if board == "first":
-        return max(values)
-    return (
-        min(values) if board == "best" else max((item["time"], Decimal(item["value"])) for item in scores)[1]
-    )
+def seasons(history: History) -> Iterator[str]:
+    """Check that seasons with scores are stored, and that the recurring board's end at its border."""
+    known = {
+        (key.pk.removeprefix("BOARD#"), int(key.sk.removeprefix("SEASON#"))): item["ended"]
+        for key, item in _by_key(history).items()
+        if key.sk.startswith("SEASON#")
+    }
+    latest = {name: boards.parse(_by_key(history)[boards.definition_key(name)]).season for name in BOARDS}
+    for _, rest, item in _find(history, "PLAYER#", "ACTIVITY#"):
+        season = rest.split("#")[0], int(item["season"])
+        if season not in known and season[1] != latest[season[0]]:
+            yield f"{season} has {item} and is not stored"
+    if (ended := known.get(("first", 1), times.to_iso(BEGIN))) != times.to_iso(BEGIN):
+        yield f"a season that ends at {BEGIN} ended at {ended}"
+
+
+def _possible_scores(board: str, activities: list[Item]) -> set[Any]:
+    """Return what a player may have after some submissions, by the operator of the board.
+
+    Of several values with the latest time on a board of `set`, the last to arrive counts.
+    """
+    values = [Decimal(item["value"]) for item in activities]
+    latest = max((item["time"] for item in activities), default=None)
+    if not values:
+        return {None}
+    return {
+        "sum": {sum(values, Decimal())},
+        "best": {min(values)},
+        "first": {max(values)},
+        "latest": {Decimal(item["value"]) for item in activities if item["time"] == latest},
+    }[board]
 
 
 def challenge(history: History) -> Iterator[str]:
@@ -793,7 +814,7 @@ def permissions(history: History) -> Iterator[str]:
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     invariant.__name__: invariant
     for invariant in (
-        *(handlers, views, sites, scores, ranks, challenge, comments, reactions, lists),
+        *(handlers, views, sites, scores, seasons, ranks, challenge, comments, reactions, lists),
         *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )
 }

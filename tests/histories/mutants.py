@@ -23,7 +23,7 @@ from chalicelib.chat import bans, connections, handlers, matchmaker, receipts
 from chalicelib.comments import cleanup, comments
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
-from chalicelib.leaderboards import scores
+from chalicelib.leaderboards import boards, scores
 from chalicelib.ranking import deepening, tree
 from chalicelib.views import events, site_queries, sites, totals
 from chalicelib.views.site_queries import Period
@@ -281,6 +281,7 @@ FAULTS = {
     "scores": (
         Mutant("an activity is not completed", scores, "_complete_activities", lambda f, *a: None),
         Mutant("a late submission of the same score is ignored", scores, "is_pending", _as_shared),
+        Mutant("a season begins without being stored", boards, "begin_season", lambda f, *a: None),
         Mutant("metadata stay those of the first score", scores, "_change", _keep_metadata),
         Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
         Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),
