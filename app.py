@@ -610,7 +610,7 @@ def post_comment(
 def get_comments(
     path: comment_schemas.ProductPath, query: comment_schemas.CommentsQuery, caller: Caller
 ) -> comment_schemas.Comments:
-    """Return a product's comments, newest first. They can be filtered by ratings and language."""
+    """Return a product's comments in one of five orders. They can be filtered by ratings and language."""
     return pages.list_comments(new_context(), path.product, query, caller)
 
 

@@ -13,7 +13,7 @@ from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates import sums
 from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, counters, pages
+from chalicelib.comments import comments, pages
 from chalicelib.comments.schemas import CommentBody, CommentsQuery
 from chalicelib.dynamo.items import Item, pack
 from chalicelib.dynamo.table import Table
@@ -74,10 +74,7 @@ def fill(table: Table, count: int) -> Item:
         comments.build_item(PRODUCT, ulids.new(START + timedelta(seconds=i)), f"reader-{i:06}", make_body(i))
         for i in range(count)
     ]
-    counted = [
-        counters.build_item(PRODUCT, comments.id_of(item), item["author"], item["text"]) for item in items
-    ]
-    table.batch_put([*items, *counted])
+    table.batch_put(items)
     for key, amounts in sums.group_by_key(sums.recount([comments.contribution], items)).items():
         table.update(key, **Update(amounts).arguments())
     return items[0]

@@ -131,10 +131,10 @@ def post(
 ) -> Revised:
     """Write an author's comment on a product. A repeated idempotency key returns the comment it has written.
 
-    Cost: 8 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. The first comment on a
-    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process. 2 WCU less where an author may
-    write many, without an idempotency key. That of `moderation.admit` and `definitions.find`. 2 WCU more for
-    a pending comment of an author whose last text was approved.
+    Cost: 6 WCU up to 1 KB, 2 for each further KB, and at most 2 per KB for gsi2. 3 WCU up to 1 KB, and 1 for
+    each further one, where an author may write many, without an idempotency key. The first comment on a
+    product 2 WCU and 0.5 RCU more, and 0.5 RCU the first one in a process. That of `moderation.admit` and
+    `definitions.find`. 2 WCU more for a pending comment of an author whose last text was approved.
     Raises: Conflict when the author's single comment on the product is another one, or when the comment of
     the idempotency key was deleted; Forbidden for a banned author; BadRequest, Unprocessable; Busy.
     """
@@ -147,41 +147,42 @@ def post(
         item |= {"single": True} if definition.per_author == "one" else {}
         waits = moderation.must_wait(context, product, caller, standing, item["text"])
         item = _set_state(item, "pending") if waits else item
-        claim = _build_claim(context, item, idempotency_key)
-        counted = counters.build_item(product, id_of(item), caller.sub, item["text"]) | {"hidden": waits}
-        loses = waits and standing.get("approved")
-        standings = [moderation.set_approved(caller.sub, approved=False)] if loses else []
-        puts: list[Any] = [{"Put": {"Item": new, "ConditionExpression": ABSENT}} for new in (item, counted)]
-        if not (refused := context.table.transact([*puts, *claim, *standings])):
+        actions: list[Any] = [{"Put": {"Item": item, "ConditionExpression": ABSENT}}]
+        if claim := _build_claim(context, item, idempotency_key):
+            actions.append(claim)
+        if waits and standing.get("approved"):
+            actions.append(moderation.set_approved(caller.sub, approved=False))
+        refused: tuple[int, ...] = ()
+        if len(actions) > 1:
+            refused = context.table.transact(actions)
+        else:
+            context.table.put(item, condition=ABSENT)  # a false condition is a retry: nobody else has its id
+        if not refused:
             list_product(context, product)
             return _to_revised(item)
-        if (
-            claim
-            and len(puts) in refused
-            and (written := _find_claimed(context.table, claim, idempotency_key))
-        ):
+        if claim and 1 in refused and (written := _find_claimed(context.table, claim, idempotency_key)):
             return _read_counts(context.table, written)
     raise Busy(CONFLICTS)
 
 
-def _build_claim(context: Context, item: Item, idempotency_key: str | None) -> list[dict[str, Any]]:
-    """Build the put that refuses a second comment of the author, or of the idempotency key."""
+def _build_claim(context: Context, item: Item, idempotency_key: str | None) -> dict[str, Any] | None:
+    """Build the put that refuses a second comment of the author, or of the idempotency key, if any is."""
     product, author, id = product_of(item), item["author"], id_of(item)
     if "single" in item:
         claim = author_key(product, author)._asdict() | {"id": id}
         claim |= {"key": idempotency_key} if idempotency_key else {}
-        return [{"Put": {"Item": claim, "ConditionExpression": ABSENT}}]
+        return {"Put": {"Item": claim, "ConditionExpression": ABSENT}}
     if not idempotency_key:
-        return []
-    return [idempotency.put(idempotency.build_key(product, author, idempotency_key), id, context.now)]
+        return None
+    return idempotency.put(idempotency.build_key(product, author, idempotency_key), id, context.now)
 
 
-def _find_claimed(table: Table, claim: list[dict[str, Any]], idempotency_key: str | None) -> Item | None:
+def _find_claimed(table: Table, claim: dict[str, Any], idempotency_key: str | None) -> Item | None:
     """Return the comment of the claim that was there before, or None if the claim is gone in the meantime.
 
     Raises: Conflict when it is not the comment of this idempotency key, or was deleted.
     """
-    wanted = claim[0]["Put"]["Item"]
+    wanted = claim["Put"]["Item"]
     found = table.get(Key(wanted["pk"], wanted["sk"]), consistent=True)
     if found is None:
         return None
@@ -232,9 +233,8 @@ def patch(
     is computed again from the newer comment. A change that has no effect writes nothing.
 
     Cost: 1.5 RCU, 2.5 for a hidden comment; 1 WCU per KB, and for the index 2 where the rating or the
-    language changes, else 1. 1 WCU per KB and 2 more where the whole KB of the text change. To hide or to
-    show: 4 WCU per KB, 2 for the counters, 3 for the indexes, and that of `moderation.settle`. To approve: 3
-    WCU more. That of `moderation.admit` for an author.
+    language changes, else 1. To hide or to show: 1 RCU; 4 WCU per KB, 2 for the counters, 3 for the indexes,
+    and that of `moderation.settle`. To approve: 3 WCU more. That of `moderation.admit` for an author.
     Raises: PreconditionFailed when the comment has none of the `revisions`; BadRequest, Unprocessable,
     Forbidden, NotFound, Busy.
     """
@@ -277,14 +277,13 @@ def delete(table: Table, product: str, id: str, caller: Caller) -> None:
         item = require_visible(find_stored(table, product, id), product, id, caller)
         if not caller.admin and caller.sub != item["author"]:
             raise Forbidden("Only the author or an admin may delete a comment.")
-        counted = table.get(counters.counters_key(product, id), consistent=True) or {}
-        has_any = counters.has_any(counted)
-        key = {"pk": item["pk"], "sk": item["sk"]}
+        key, counted = {"pk": item["pk"], "sk": item["sk"]}, counters.counters_key(product, id)
         actions: list[Any] = [{"Delete": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}]
-        actions.append(counters.delete(product, id, has_any=has_any))
-        if has_any:
+        if table.get(counted, consistent=True):
             cleanup = cleanup_key(product, id)._asdict() | {"author": item["author"], "steps": 0}
-            actions.append({"Put": {"Item": cleanup}})
+            actions += [{"Delete": {"Key": counted._asdict()}}, {"Put": {"Item": cleanup}}]
+        else:
+            actions.append(counters.require_none(product, id))
         if "single" in item and (caller.admin or state_of(item) != "hidden"):
             actions.append({"Delete": {"Key": author_key(product, item["author"])._asdict()}})
         if not table.transact(actions):
@@ -383,17 +382,20 @@ def _apply_edits(item: Item, edits: dict[str, Any], state: State, now: datetime)
 
 
 def _replace(table: Table, item: Item, wanted: Item, standings: Sequence[Any]) -> bool:
-    """Write the changed comment, and its counters if they follow. Return False for another revision."""
+    """Write the changed comment, and its counters if it moves. Return False for another revision."""
     condition, values = "attribute_exists(pk) AND revision = :seen", {":seen": item["revision"]}
     moves = wanted["sk"] != item["sk"]
-    if not moves and not standings and counters.size_of(wanted["text"]) == counters.size_of(item["text"]):
+    if not moves and not standings:
         return table.put(wanted, condition=condition, values=values)
     seen = {"ConditionExpression": condition, "ExpressionAttributeValues": values}
+    if not moves:
+        return not table.transact([{"Put": {"Item": wanted} | seen}, *standings])
     removed: Any = {"Delete": {"Key": {"pk": item["pk"], "sk": item["sk"]}} | seen}
-    put = {"Put": {"Item": wanted} | ({"ConditionExpression": ABSENT} if moves else seen)}
-    hidden = is_hidden(wanted)
-    follow = counters.follow(product_of(item), id_of(item), wanted["text"], hidden=hidden)
-    return not table.transact([*([removed] if moves else []), put, follow, *standings])
+    put: Any = {"Put": {"Item": wanted, "ConditionExpression": ABSENT}}
+    product, id = product_of(item), id_of(item)
+    counted = table.get(counters.counters_key(product, id), consistent=True)
+    follow = counters.follow(product, id, counted, hidden=is_hidden(wanted))
+    return not table.transact([removed, put, follow, *standings])
 
 
 # -- contribution --------------------------------------------------------------------------------------
@@ -445,16 +447,15 @@ def derive_rank(key: Key, item: Item) -> dict[str, Any] | None:
 def find(table: Table, product: str, id: str, caller: Caller) -> Revised:
     """Return one comment. Only its author and admins may see a hidden comment.
 
-    Cost: 0.5 RCU, and 0.5 RCU per 4 KB of the comment. With a token, as much again for a hidden
-    comment, and 6 RCU more for an absent one.
+    Cost: 0.5 RCU, and 0.5 RCU per 4 KB of the comment. With a token, that of `find_stored` for a hidden or
+    absent comment.
     Raises: NotFound.
     """
     keys = comment_key(product, id), counters.counters_key(product, id)
     found = table.get_many(keys)
     item, counted = found.get(keys[0]), found.get(keys[1])
     if item is None and caller.sub:
-        hidden = counted and table.get(comment_key(product, id, hidden=True))
-        item = hidden or find_stored(table, product, id)
+        item = find_stored(table, product, id)
     return _to_revised(counters.with_counts(require_visible(item, product, id, caller), counted))
 
 

@@ -11,8 +11,9 @@ Invariant: a page costs at most twice what the cheaper plan is expected to cost.
 it has cost as much as the merge would, and the merge goes on from there. So a page is cheap even if all
 matching comments are old. Where the merge would need too many sub-queries, the page ends early with a cursor.
 
-A page has at most 64 KB. Where comments are long, a plan is for as many as fit. A merge does not know the
-sizes of comments before it reads them, so its sub-queries read up to 24 comments together.
+A page has at most 64 KB. Where comments are long, a plan is for as many as fit. The sizes of comments are not
+known before they are read. So up to 24 are read at a time, and no more than UNITS allow if all of them are
+the longest.
 
 Nothing here reads or writes the table.
 """
@@ -26,11 +27,15 @@ from chalicelib.comments.comments import OVERHEAD
 from chalicelib.comments.statistics import read_cells
 from chalicelib.dynamo.items import Item
 
-SUB_QUERIES = 40  # of one page, at most: they cost at least 20 RCU
+UNITS = 85.0  # RCU of the comments of a page, at most, beside those of their counters
+LONGEST = 3.5  # RCU of the longest comment: 20 KB of text, an author, a name and its counters
+TOGETHER = 24  # comments that a page reads at a time
+SUB_QUERIES = TOGETHER  # of one page, at most
 MOST = 32.0  # RCU of a filtered reading, at most: a quarter of a megabyte, about 500 comments
-TOGETHER = 24  # comments that the sub-queries of a merge read at a time
-COUNTERS = 100  # bytes of the counters of a comment
-Way = Literal["all", "filter", "merge", "none"]
+FIRST = 20  # comments of unknown lengths that a page expects to have room for: it reads one more
+DENSE = 400  # counters that one query reads, at most: 7.5 RCU
+COUNTERS = 150  # bytes of the counters of a comment
+Way = Literal["all", "filter", "merge", "votes", "none"]
 BLOCK, UNIT = 4096, 0.5  # each started block of 4,096 bytes costs 0.5 RCU
 
 
@@ -42,12 +47,20 @@ class Cell(NamedTuple):
     matches: int
 
 
+class Statistics(NamedTuple):
+    """The counts of a product, and those of languages. Without `is_complete` there are more languages."""
+
+    whole: Item
+    languages: Mapping[str, Item]
+    is_complete: bool = True
+
+
 class Decision(NamedTuple):
     """A plan. `matching` of `total` comments match, and each of `cells` has at least one of them.
 
-    `skipped` is the number of cells without comments. A filtered reading reads at most `reads` comments, of
-    `room` bytes. A page probably has room for `limit` comments. `expected` has the RCU that each possible
-    plan is expected to cost.
+    `skipped` is the number of cells without comments. A filtered reading ends when it has cost `budget` RCU.
+    A page probably has room for `limit` comments. `expected` has the RCU that each possible plan is expected
+    to cost.
     """
 
     way: Way
@@ -55,24 +68,23 @@ class Decision(NamedTuple):
     skipped: int = 0
     matching: int = 0
     total: int = 0
-    reads: int = 0
-    room: int = 0
+    budget: float = 0
     limit: int = 0
     expected: Mapping[str, float] = {}
 
+    @property
+    def is_dense(self) -> bool:
+        """Return whether one query probably reads the counters of the matching comments of a page."""
+        return self.limit * self.total <= DENSE * self.matching
 
-def unfiltered(limit: int) -> Decision:
-    """Return the plan of a page without a filter. Hidden comments among those that are read are left out."""
-    return Decision("all", matching=1, total=1, reads=4 * limit, room=listing.PAGE, limit=limit)
+
+UNFILTERED = Decision("all", matching=1, total=1, budget=UNITS, limit=FIRST)
+"""The plan of a page without a filter."""
 
 
-def decide(
-    whole: Item, languages: Mapping[str, Item], ratings: frozenset[int], limit: int, *, complete: bool = True
-) -> Decision:
-    """Choose the plan for `limit` comments of these ratings in these languages.
-
-    `whole` has the counts of all languages. Without `complete` there are more languages than those given.
-    """
+def decide(statistics: Statistics, ratings: frozenset[int], limit: int) -> Decision:
+    """Choose the plan for `limit` comments of these ratings in the languages of the statistics."""
+    whole, languages, complete = statistics
     requested = [
         Cell(language, rating, read_cells(item)[rating])
         for language, item in sorted(languages.items())
@@ -87,26 +99,27 @@ def decide(
     size = max(OVERHEAD, whole.get("size", 0) / max(1, total))
     limit = min(limit, max(1, int(listing.PAGE / size)))
     needed = min(total, _estimate_reads(limit, matching, total))
-    expected = {"filter": estimate_units(needed * size) + estimate_units(needed * COUNTERS)}
+    between = limit * total / matching
+    counted = estimate_units(between * COUNTERS) if between <= DENSE else UNIT * limit
+    expected = {"filter": counted + _estimate_chunks(needed, size)}
     if complete and len(cells) <= SUB_QUERIES:
-        counted = min(estimate_units(limit * total / matching * COUNTERS), UNIT * limit)
         expected["merge"] = counted + sum(
             _estimate_sub_query(cell, len(cells), limit, matching, size) for cell in cells
         )
     way: Way = "merge" if expected.get("merge", math.inf) < expected["filter"] else "filter"
-    budget = 0 if way == "merge" else min(expected.get("merge", math.inf), MOST) / UNIT * BLOCK
-    reads = math.ceil(budget / (size + COUNTERS))
-    return Decision(way, cells, skipped, matching, total, reads, math.ceil(reads * size), limit, expected)
+    budget = 0 if way == "merge" else min(expected.get("merge", math.inf), MOST)
+    return Decision(way, cells, skipped, matching, total, budget, limit, expected)
 
 
-def share(sub_queries: int) -> int:
-    """Return how many comments each of some sub-queries reads at a time."""
-    return max(1, TOGETHER // sub_queries)
+def _estimate_chunks(needed: int, size: float) -> float:
+    """Return the RCU of reading some comments, TOGETHER at a time."""
+    whole, rest = divmod(needed, TOGETHER)
+    return whole * estimate_units(TOGETHER * size) + (estimate_units(rest * size) if rest else 0)
 
 
 def _estimate_sub_query(cell: Cell, sub_queries: int, limit: int, matching: int, size: float) -> float:
     """Return the RCU of a sub-query that reads its share at a time."""
-    each = min(first_size(cell, limit, matching), share(sub_queries))
+    each = min(first_size(cell, limit, matching), TOGETHER // sub_queries)
     expected = limit * cell.matches / matching
     return math.ceil((expected + math.sqrt(expected) / 2) / each) * estimate_units(each * size)
 
@@ -127,8 +140,8 @@ def estimate_units(size: float) -> float:
 
 
 def next_chunk_size(missing: int, decision: Decision) -> int:
-    """Return how many comments a filtered reading reads next, to find `missing` more."""
-    return _estimate_reads(missing, decision.matching, decision.total)
+    """Return how many comments to read next, to find `missing` more and see whether others follow."""
+    return _estimate_reads(missing, decision.matching, decision.total) + 1
 
 
 def _estimate_reads(missing: int, matching: int, total: int) -> int:

@@ -7,8 +7,7 @@
 
 The gsi1pk of a reply is `REPLIES#<shard>` of four shards, with the gsi1sk of comments.py, so admins can list
 the replies on all products. A pending reply has `PENDING_REPLIES#<shard>` (moderation.py). The comment's
-counters have the number of its replies in `replies`, from its first reply on, without hidden and pending ones
-(counters.py).
+counters have the number of its replies in `replies`, without hidden and pending ones (counters.py).
 
 Invariant: a reply and the number change in one transaction. So `replies` is the number of the comment's
 replies that are neither hidden nor pending at any time. A reply is written on condition that its comment
@@ -32,6 +31,7 @@ from chalicelib.comments.comments import (
     REPLIES,
     TRIES,
     comment_key,
+    find,
     find_stored,
     list_attributes,
     normalize_text,
@@ -92,20 +92,23 @@ def post(
 ) -> Reply:
     """Reply to a comment. A repeated idempotency key returns the reply that it has written.
 
-    Cost: 1 RCU per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for gsi1.
-    2 WCU more with an idempotency key. That of `moderation.admit`. 2 WCU more for a pending reply of an
-    author whose last text was approved.
+    Cost: 1 RCU, and 1 per 4 KB of the comment; 2 WCU per KB of the reply, 2 WCU for the counters, and 1 for
+    gsi1. For the comment's first reply, vote or report 2 WCU per KB of the comment. 2 WCU more with an
+    idempotency key. That of `moderation.admit`. 2 WCU more for a pending reply of an author whose last text
+    was approved.
     Raises: NotFound for an absent or hidden comment; Forbidden for a banned author; BadRequest; Conflict;
     Busy.
     """
     standing = moderation.admit(context, caller)
     for number in range(TRIES):
-        comment = require_visible(
-            context.table.get(comment_key(product, id), consistent=True), product, id, caller
-        )
+        keys = comment_key(product, id), counters_key(product, id)
+        found = context.table.get_many(keys, consistent=True)
+        comment = require_visible(found.get(keys[0]), product, id, caller)
         item = _build_item(ReplyPath(product, id, ulids.new(context.now)), comment, body, caller)
         waits = moderation.must_wait(context, product, caller, standing, item["text"])
-        actions = _add(_set_state(item, "pending") if waits else item, shown=True)
+        item = _set_state(item, "pending") if waits else item
+        actions = _add(item, comment, found.get(keys[1]), shown=True)
+        place = len(actions)
         if idempotency_key:
             retry = idempotency.build_key(product, caller.sub, idempotency_key, id)
             actions.append(idempotency.put(retry, path_of(item).reply, context.now))
@@ -113,8 +116,9 @@ def post(
             actions.append(moderation.set_approved(caller.sub, approved=False))
         refused = context.table.transact(actions)
         if not refused:
-            return to_reply(_set_state(item, "pending") if waits else item)
-        if idempotency_key and 2 in refused and (written := _find_written(context.table, retry, product, id)):
+            return to_reply(item)
+        is_known = idempotency_key and place in refused
+        if is_known and (written := _find_written(context.table, retry, product, id)):
             return to_reply(written)
         context.table.back_off(number)
     raise Busy(CONFLICTS)
@@ -125,7 +129,7 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller) -> bool:
 
     The comment may be hidden. Idempotent: the reply and the number change together or not at all.
 
-    Cost: 1 RCU. For a new reply also that of `find_stored`, and the WCU of `post`.
+    Cost: 1 RCU. For a new reply also 1 RCU, that of `find_stored`, and the WCU of `post`.
     Raises: NotFound for an absent comment; BadRequest; Busy.
     """
     for number in range(TRIES):
@@ -133,20 +137,23 @@ def add(table: Table, path: ReplyPath, body: ReplyBody, author: Caller) -> bool:
             return False
         if (comment := find_stored(table, path.product, path.id)) is None:
             raise NotFound(f"There is no comment {path.id} on {path.product}.")
-        if not table.transact(_add(_build_item(path, comment, body, author))):
+        counted = table.get(counters_key(path.product, path.id), consistent=True)
+        if not table.transact(_add(_build_item(path, comment, body, author), comment, counted)):
             return True
         table.back_off(number)
     raise Busy(CONFLICTS)
 
 
-def _add(item: Item, *, shown: bool = False) -> list[Any]:
+def _add(item: Item, comment: Item, counted: Item | None, *, shown: bool = False) -> list[Any]:
     """Build the actions that write and count a reply, on condition that its comment exists (or is shown).
 
     A pending reply adds 0, so that the comment's counters say that there are replies to remove (cleanup.py).
     """
-    path = path_of(item)
-    count = counters.add(path.product, path.id, "replies", int(not is_hidden(item)), shown=shown)
-    return [{"Put": {"Item": item, "ConditionExpression": ABSENT}}, count]
+    path, put = path_of(item), {"Put": {"Item": item, "ConditionExpression": ABSENT}}
+    number = int(not is_hidden(item))
+    if counted is None:
+        return [put, *counters.make(comment, "replies", number)]
+    return [put, counters.add(path.product, path.id, "replies", number, shown=shown)]
 
 
 def _build_item(path: ReplyPath, comment: Item, body: ReplyBody, caller: Caller) -> Item:
@@ -301,13 +308,17 @@ def list_replies(context: Context, product: str, id: str, query: RepliesQuery, c
 
     Only its author and admins see a hidden reply. So a page may have fewer replies than `limit`.
 
-    Cost: 0.5 RCU, and 0.5 RCU per 4 KB of each ten replies if there are any: at most 35.
+    Cost: 0.5 RCU, and 0.5 RCU per 4 KB of each ten replies if there are any: at most 35. Without a reply and
+    a vote that of `comments.find` instead.
     Raises: BadCursor; NotFound for an absent comment, and for a hidden comment of another author.
     """
     scope = ("replies", product, id)
     after = cursors.decode(context.settings, scope, query.cursor)
-    counted = require_visible(context.table.get(counters_key(product, id)), product, id, caller)
-    if "replies" not in counted:
+    if counted := context.table.get(counters_key(product, id)):
+        require_visible(counted, product, id, caller)
+    else:
+        find(context.table, product, id, caller)
+    if not counted or "replies" not in counted:
         return Replies(items=[], cursor=None)
     first = reply_key(product, id, "")
 

@@ -263,6 +263,13 @@ class CommentsQuery(Schema):
         | None
     ) = None
     language: Language | None = None
+    order: Annotated[
+        Literal["newest", "oldest", "helpful", "highest", "lowest"],
+        Meta(
+            description="By time, by votes (helpful) or by rating. Ties are newest first, and comments "
+            "without a rating come last"
+        ),
+    ] = "newest"
     limit: Annotated[int, Meta(description="The maximum number of comments", ge=1, le=100)] = 20
     cursor: Cursor = None
     explain: Annotated[bool, Meta(description="Include the plan and its cost. Only for admins")] = False
@@ -392,10 +399,11 @@ class Plan(Schema):
     """The plan that found a page of comments, and its cost."""
 
     way: Annotated[
-        Literal["all", "filter", "merge", "none"],
+        Literal["all", "filter", "merge", "votes", "none"],
         Meta(
             description="all: all comments of the product; filter: the same without those that do not match; "
-            "merge: one sub-query for each rating and language, in parallel; none: no comment matches"
+            "merge: one sub-query for each rating and language, in parallel; votes: the comments with votes; "
+            "none: no comment matches"
         ),
     ]
     sub_queries: Annotated[
@@ -410,7 +418,7 @@ class Plan(Schema):
 
 
 class Comments(Schema):
-    """A page of comments, newest first. It may have fewer than `limit` comments and still a next page."""
+    """A page of comments. It may have fewer than `limit` comments and still a next page."""
 
     EXAMPLES: ClassVar = {"the last page": {"items": [ONE], "cursor": None}}
 

@@ -128,7 +128,7 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
         key = Key(item["pk"], item["sk"])
         if counters.is_key(key):
             existing.add(key)
-            stored |= {(key, name): item[name] for name in counters.COUNTS if name in item}
+            stored |= {(key, name): item[name] for name in (*counters.COUNTS, "gsi1sk") if name in item}
         if is_sum(app.FEATURES, key):
             stored |= {(key, name): value for name, value in read_sums(item).items()}
             misplaced |= _find_misplaced(key, item)
@@ -141,6 +141,10 @@ def find_drift(contributions: Sequence[Contribution], items: Iterable[Item]) -> 
     }
     misplaced |= {(key, LEFT): (number, 0) for key, number in left.items() if key not in existing}
     wanted |= {at: number for at, number in reactions.items() if at[0] in existing}
+    wanted |= {
+        (key, "gsi1sk"): counters.position(key.sk.removeprefix(counters.COUNTERS), reactions[key, "votes"])
+        for key in existing
+    }
     misplaced |= _find_unready(stored, wanted)
     return misplaced | {
         at: (stored.get(at), wanted.get(at))

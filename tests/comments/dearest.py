@@ -27,8 +27,7 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         body = CommentBody(rating=1 + number % 5, language=language, text=TEXT)
         author = f"{number:03}{'𝕏' * 57}"
         items.append(comments.build_item(PRODUCT, id, author, body, "🦉" * 60))
-        counts = {"votes": 10**6, "replies": len(ids)}
-        items.append({**counters.build_item(PRODUCT, id, author, TEXT), **counts})
+        items.append(counters.build_item(PRODUCT, id, author, {"votes": 10**6, "replies": len(ids)}))
         reply = {"author": "𝕏" * 60, "name": "🦉" * 60, "language": "en", "text": TEXT}
         items.append({**replies.reply_key(PRODUCT, ids[0], id)._asdict(), **reply})
     for number in range(300):
@@ -42,6 +41,8 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
         ("100 of 20 KB each", {}),
         ("of three ratings", {"rating": "1,3,5"}),
         ("of a rare language", {"language": "x-a39"}),
+        ("100 of 20 KB each, by votes", {"order": "helpful"}),
+        ("100 of 20 KB each, by rating", {"order": "lowest"}),
     ):
         query = {"limit": "100", **more}
         yield Dearest(site.rest(f"GET {COMMENTS}", name, path=path, query=query))

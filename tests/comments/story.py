@@ -10,8 +10,8 @@ from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import COMMENTS
 
 COSTS = {
-    ("POST /products/{product}/comments", ""): (201, 11, 2),
-    ("POST /products/{product}/comments", "a second by the author"): (409, 7, 2),
+    ("POST /products/{product}/comments", ""): (201, 9, 2),
+    ("POST /products/{product}/comments", "a second by the author"): (409, 5, 2),
     ("stream", "a comment"): (0, 4, 0),
     ("stream", "20 comments of a product"): (0, 8, 0),
     ("GET /products/{product}/comments", "20, all"): (200, 0, 1),
@@ -22,24 +22,27 @@ COSTS = {
     ("PATCH /products/{product}/comments/{id}", "another rating"): (200, 4, 2.5),
     ("stream", "another rating"): (0, 8, 0),
     ("PATCH /products/{product}/comments/{id}", "nothing new"): (200, 1, 2.5),
-    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 10, 1.5),
-    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 10, 2.5),
+    ("PATCH /products/{product}/comments/{id}", "hide it"): (200, 10, 2.5),
+    ("PATCH /products/{product}/comments/{id}", "show it"): (200, 10, 3.5),
     ("DELETE /products/{product}/comments/{id}", ""): (204, 9, 2),
-    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 5, 3),
+    ("PUT /products/{product}/comments/{id}/vote", ""): (201, 8, 4),
+    ("PUT /products/{product}/comments/{id}/vote", "another"): (201, 7, 3),
+    ("GET /products/{product}/comments", "20, by votes"): (200, 0, 3.5),
+    ("GET /products/{product}/comments", "20, by rating"): (200, 0, 1.5),
     ("PUT /products/{product}/comments/{id}/vote", "again"): (200, 1, 3),
     ("stream", "a vote"): (0, 0, 0),
-    ("DELETE /products/{product}/comments/{id}/vote", ""): (204, 5, 2),
+    ("DELETE /products/{product}/comments/{id}/vote", ""): (204, 7, 2),
     ("DELETE /products/{product}/comments/{id}/vote", "again"): (204, 1, 2),
     ("GET /products/{product}/comments/{id}/replies", "none"): (200, 0, 0.5),
-    ("POST /products/{product}/comments/{id}/replies", ""): (201, 6, 2),
+    ("POST /products/{product}/comments/{id}/replies", ""): (201, 6, 3),
     ("stream", "a reply"): (0, 0, 0),
     ("GET /products/{product}/comments/{id}/replies", "two"): (200, 0, 1),
     ("PATCH /products/{product}/comments/{id}/replies/{reply}", "another text"): (200, 2, 3),
     ("PATCH /products/{product}/comments/{id}/replies/{reply}", "hide it"): (200, 5, 2),
     ("GET /replies", "two"): (200, 0, 3),
     ("DELETE /products/{product}/comments/{id}/replies/{reply}", ""): (204, 8, 2),
-    ("DELETE /products/{product}/comments/{id}", "with a reply"): (204, 11, 2),
-    ("stream", "a deleted comment with a reply"): (0, 5, 4),
+    ("DELETE /products/{product}/comments/{id}", "with a reply"): (204, 12, 2),
+    ("stream", "a deleted comment with a reply"): (0, 6, 4),
     ("stream", "its cleanup is done"): (0, 0, 0),
     ("GET /products/{product}/hidden", ""): (200, 0, 0.5),
     ("GET /products/{product}/statistics", ""): (200, 0, 0.5),
@@ -47,14 +50,14 @@ COSTS = {
     ("GET /products", ""): (200, 0, 0.5),
     ("PUT /products/{product}", ""): (201, 1, 1),
     ("GET /products/{product}", ""): (200, 0, 0.5),
-    ("POST /products/{product}/comments", "one of many"): (201, 7, 1),
+    ("POST /products/{product}/comments", "one of many"): (201, 4, 1),
     ("DELETE /products/{product}", ""): (204, 1, 0),
     ("GET /comments", "20 of all"): (200, 0, 22),
-    ("POST /products/{product}/comments", "pending"): (201, 10, 2),
+    ("POST /products/{product}/comments", "pending"): (201, 8, 2),
     ("stream", "a pending comment"): (0, 0, 0),
     ("GET /comments", "a pending one"): (200, 0, 2.5),
-    ("PATCH /products/{product}/comments/{id}", "approve it"): (200, 12, 2.5),
-    ("POST /products/{product}/comments/{id}/reports", ""): (201, 8, 3),
+    ("PATCH /products/{product}/comments/{id}", "approve it"): (200, 12, 3.5),
+    ("POST /products/{product}/comments/{id}/reports", ""): (201, 10, 4),
     ("POST /products/{product}/comments/{id}/reports", "again"): (200, 1, 3),
     ("GET /comments/reports", "one"): (200, 0, 2.5),
     ("DELETE /products/{product}/comments/{id}/reports", ""): (204, 2, 0),
@@ -155,6 +158,9 @@ def _reactions(site: Deployed, product: dict[str, str]) -> Iterator[Invocation]:
     comment = product | {"id": _find_comment(site, "lamp", "bob")}
     site.drain()
     yield site.rest(f"PUT {vote}", "", path=comment, sub="ann")
+    yield site.rest(f"PUT {vote}", "another", path=comment, sub="cyd")
+    yield site.rest(f"GET {COMMENTS}", "20, by votes", path=product, query={"order": "helpful"})
+    yield site.rest(f"GET {COMMENTS}", "20, by rating", path=product, query={"order": "highest"})
     yield site.rest(f"PUT {vote}", "again", path=comment, sub="ann")
     yield site.delivery("a vote")
     yield site.rest(f"DELETE {vote}", "", path=comment, sub="ann")

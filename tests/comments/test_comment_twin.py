@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from chalicelib import ulids
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, counters, pages, replies, votes
+from chalicelib.comments import comments, counters, definitions, pages, replies, votes
 from chalicelib.comments import statistics as ratings
 from chalicelib.comments.schemas import (
     Comment,
@@ -27,6 +28,7 @@ from chalicelib.comments.schemas import (
     CommentPatch,
     CommentsQuery,
     LeadersQuery,
+    ProductBody,
     ReplyBody,
     ReplyPatch,
     ReplyPath,
@@ -67,6 +69,22 @@ FILTERS = [
 ]
 
 
+ORDERS = ("newest", "oldest", "helpful", "highest", "lowest")
+
+
+def sort_key(order: str, comment: Comment) -> tuple[Any, ...]:
+    """Return the place of a comment in an order, ascending."""
+    newest = -ulids.to_number(comment.id)
+    rating = comment.rating or 0
+    return {
+        "newest": (newest,),
+        "oldest": (-newest,),
+        "helpful": (-comment.votes, newest),
+        "highest": (-rating, newest),
+        "lowest": (rating or 6, newest),
+    }[order]
+
+
 class Twin:
     """The reference implementation: a list in memory."""
 
@@ -80,25 +98,31 @@ class Twin:
     def put(self, new: Comment) -> None:
         self.comments = [comment for comment in self.comments if comment.id != new.id] + [new]
 
-    def newest(self, chosen: Filter) -> list[Comment]:
-        return sorted(filter(chosen.takes, self.comments), key=lambda comment: comment.id, reverse=True)
+    def listed(self, chosen: Filter, order: str = "newest") -> list[Comment]:
+        return sorted(filter(chosen.takes, self.comments), key=lambda comment: sort_key(order, comment))
 
 
-def walk(table: Table, product: str, chosen: Filter, limit: int) -> list[Comment]:
+def walk(table: Table, product: str, chosen: Filter, limit: int, order: str = "newest") -> list[Comment]:
     """Read all pages, and check that none has more than `limit` comments."""
     found: list[Comment] = []
     cursor: str | None = None
+    pages_read = 0
     while True:
-        page = page_of(table, product, chosen, limit, cursor)
+        page = page_of(table, product, chosen, limit, cursor, order)
         found += page.items
         assert len(page.items) <= limit
+        pages_read += 1
+        assert pages_read < 100
         if page.cursor is None:
             return found
         cursor = page.cursor
 
 
-def page_of(table: Table, product: str, chosen: Filter, limit: int, cursor: str | None) -> Any:
+def page_of(
+    table: Table, product: str, chosen: Filter, limit: int, cursor: str | None, order: Any = "newest"
+) -> Any:
     query = CommentsQuery(
+        order=order,
         rating=",".join(map(str, chosen.ratings)) or None,
         language=chosen.language or None,
         limit=limit,
@@ -111,9 +135,10 @@ def agree(table: Table, product: str, twin: Twin, filters: Iterable[Filter], lim
     """Compare lists and statistics with the twin."""
     for chosen in filters:
         for limit in limits:
-            assert walk(table, product, chosen, limit) == twin.newest(chosen), (chosen, limit)
+            for order in ORDERS if limit < 100 else ("newest",):
+                assert walk(table, product, chosen, limit, order) == twin.listed(chosen, order), order
     for language in ("", *LANGUAGES, "fr"):
-        votes = Counter(comment.rating for comment in twin.newest(Filter((), language)))
+        votes = Counter(comment.rating for comment in twin.listed(Filter((), language)))
         found = ratings.get_statistics(table, product, StatisticsQuery(language=language or None))
         counts = found.ratings
         assert [counts.one, counts.two, counts.three, counts.four, counts.five] == [
@@ -131,14 +156,18 @@ OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from([*["post", "edit", "vote"] * 2, "post", "delete", "hide", "apply", "list", "turn"]),
         st.integers(0, 9),  # the author
-        st.integers(1, 5),
+        st.sampled_from([None, 1, 2, 3, 4, 5, 5]),
         st.sampled_from(LANGUAGES),
         st.sampled_from(FILTERS),
         st.integers(1, 5),  # the limit of a page
+        st.sampled_from(ORDERS),
     ),
     min_size=5,
     max_size=40,
 )
+
+
+Operation = tuple[str, int, int | None, str, Filter, int, str]
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.long)], ids=["quick", "long"])
@@ -146,7 +175,7 @@ def test_random_operations_agree_with_a_list_in_memory(live: Live, times: int) -
     chosen_seed = int(os.environ.get("HUBBUB_FUZZ_SEED") or random.randrange(2**32))
     numbers = count()
 
-    def agrees(operations: list[tuple[str, int, int, str, Filter, int]]) -> None:
+    def agrees(operations: list[Operation]) -> None:
         run(live, f"p-{next(numbers)}-{uuid4().hex[:6]}", operations)
 
     config = settings(
@@ -165,13 +194,20 @@ def test_random_operations_agree_with_a_list_in_memory(live: Live, times: int) -
     assert drift(live.table, FEATURES) == {}
 
 
-def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Filter, int]]) -> None:
+def run(live: Live, product: str, operations: list[Operation]) -> None:
     """Run operations on the table and on the twin, and compare. A listing goes on page by page meanwhile."""
     table, twin = live.table, Twin()
-    walking, cursor = operations[0][4], None
+    definitions.define(new_context(table), product, ProductBody(ratings="optional"))
+    walking, cursor, walking_order = operations[0][4], None, operations[0][6]
     walked: list[str] = []
-    always: set[str] = set()
-    for kind, whose, rating, language, chosen, limit in operations:
+    always: dict[str, Any] = {}
+
+    def places() -> dict[str, Any]:
+        return {
+            comment.id: sort_key(walking_order, comment) for comment in twin.listed(walking, walking_order)
+        }
+
+    for kind, whose, rating, language, chosen, limit, order in operations:
         author, now = Caller(f"author-{whose}"), datetime.now(UTC)
         mine = twin.find(author.sub)
         if kind == "post":
@@ -185,14 +221,14 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             patch = (
                 CommentPatch(rating=rating, language=language)
                 if kind == "edit"
-                else CommentPatch(hidden=rating > 2)
+                else CommentPatch(hidden=(rating or 0) > 2)
             )
             if mine:
                 who = author if kind == "edit" else ADMIN
                 twin.put(comments.patch(new_context(table, now), product, mine.id, patch, who, None).comment)
         elif kind == "vote" and mine and not mine.hidden:
             reader, vote = Caller(f"reader-{limit}"), (product, mine.id, f"reader-{limit}")
-            if rating > 3:
+            if rating == 4:
                 replies.post(new_context(table, now), product, mine.id, ReplyBody(text=""), reader, None)
                 twin.put(replace(mine, replies=mine.replies + 1))
             elif vote in twin.votes:
@@ -213,18 +249,22 @@ def run(live: Live, product: str, operations: list[tuple[str, int, int, str, Fil
             live.drain()
         elif kind == "list":
             live.drain()
-            assert walk(table, product, chosen, limit) == twin.newest(chosen)
+            assert walk(table, product, chosen, limit, order) == twin.listed(chosen, order)
         elif kind == "turn":
             live.drain()
             if cursor is None:
-                walked, always = [], {comment.id for comment in twin.newest(walking)}
-            page = page_of(table, product, walking, limit, cursor)
+                walked, always = [], places()
+            page = page_of(table, product, walking, limit, cursor, walking_order)
             walked += [item.id for item in page.items]
-            assert sorted(set(walked), reverse=True) == walked  # no repeats, newest first
+            if walking_order in ("newest", "oldest"):
+                assert sorted(set(walked), reverse=walking_order == "newest") == walked
+            steady = [id for id in walked if id in always]
+            assert sorted(set(steady), key=lambda id: always[id]) == steady  # no repeats, in order
             cursor = page.cursor
             if cursor is None:
-                assert always <= set(walked)  # no gaps
-        always &= {comment.id for comment in twin.newest(walking)}
+                assert set(always) <= set(walked)  # no gaps
+        now_at = places()
+        always = {id: place for id, place in always.items() if now_at.get(id) == place}
     live.drain()
     agree(table, product, twin, random.Random(len(operations)).sample(FILTERS, 12), (100, 3))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,7 +84,12 @@ def test_a_rating_is_required_optional_or_refused(shop: Shop) -> None:
 
 def test_a_comment_without_a_rating_is_in_every_list_without_a_filter_of_ratings(shop: Shop) -> None:
     define(shop, ratings="optional", perAuthor="many")
-    bodies = [PLAIN, RATED, PLAIN | {"language": "de"}, RATED | {"language": "de", "rating": 1}] * 3
+    bodies: list[dict[str, Any]] = [
+        PLAIN,
+        RATED,
+        PLAIN | {"language": "de"},
+        RATED | {"language": "de", "rating": 1},
+    ] * 3
     ids = [post(shop, body)[1]["id"] for body in bodies][::-1]
     shop.settle()
     assert shop.ids() == ids
@@ -140,8 +146,8 @@ def test_a_definition_is_read_once_in_ten_seconds(shop: Shop, monkeypatch: pytes
     with Meter(shop.table.client) as meter:
         assert {definitions.find(context, "p").ratings for _ in range(100)} == {"off"}
     assert meter.read_units == 0.5
-    now = definitions.time.monotonic()
-    monkeypatch.setattr(definitions.time, "monotonic", lambda: now + definitions.CACHED)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + definitions.CACHED)
     shop.table.put(definitions.definition_key("p")._asdict() | {"ratings": "optional"})
     assert definitions.find(context, "p").ratings == "optional"
     monkeypatch.setattr(definitions, "REMEMBERED", 5)

@@ -21,6 +21,7 @@ from chalicelib.challenges import ranking as placing
 from chalicelib.chat import connections, waiting_pool
 from chalicelib.chat.matching import CONNECTED, DISCONNECTED
 from chalicelib.comments import comments as comments_of
+from chalicelib.comments import counters as counters_of
 from chalicelib.dynamo.items import Item, Key, unpack
 from chalicelib.errors import Forbidden, NotFound
 from chalicelib.leaderboards import boards
@@ -295,11 +296,13 @@ def reactions(history: History) -> Iterator[str]:
         elif kind == "CLEANUP":
             yield f"the cleanup of {parts[0]} has not ended"
     yield from (f"{id} is deleted and has votes or replies" for id in {*votes, *replies} - stored.keys())
-    yield from (f"{id} has a comment or counters alone" for id in stored.keys() ^ counted.keys())
+    yield from (f"{id} has counters and no comment" for id in counted.keys() - stored.keys())
     for id, item in stored.items():
         counters = counted.get(id, {})
-        if comments_of.is_hidden(item) != counters.get("hidden"):
+        if counters and comments_of.is_hidden(item) != counters["hidden"]:
             yield f"{id} is hidden, or its counters are"
+        if counters and counters["gsi1sk"] != counters_of.position(id, counters.get("votes", 0)):
+            yield f"{id} is at another place than its votes"
         counts = (counters.get("votes", 0), counters.get("replies", 0))
         right = (len(votes[id]), sum("hidden" not in reply for reply in replies[id].values()))
         if counts != right:

@@ -293,13 +293,14 @@ def written(table: Table) -> dict[str, tuple[int, list[tuple[str, str, str]]]]:
     """Return the replies of each comment by its author, as a reader gets them, and their number."""
     found = {}
     for item in scan(table):
-        if item["sk"].startswith(counters.COUNTERS):
+        if item["sk"].startswith(comments.COMMENT):
             id, query = comments.id_of(item), RepliesQuery(limit=100)
             page = replies.list_replies(
                 new_context(table, settings=Settings(secret="s" * 32)), "first-post", id, query, Caller()
             )
             shown = [(item.author, item.text, item.created) for item in page.items]
-            found[item["author"]] = (item.get("replies", 0), shown)
+            counted = table.get(counters.counters_key("first-post", id)) or {}
+            found[item["author"]] = (counted.get("replies", 0), shown)
     return found
 
 
