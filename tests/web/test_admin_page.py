@@ -315,6 +315,10 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_label("Best score").select_option("the lowest")
         form.get_by_label("A new value").select_option("replaces a worse score")
         form.get_by_label("Resets").fill("2030-01-01T00:00")
+        form.get_by_label("Equal scores").select_option("are ranked by time")
+        form.get_by_label("Submitted by").select_option("the server")
+        form.get_by_label("Guests may submit").uncheck()
+        form.get_by_label("metadata").check()
         form.get_by_role("button", name="Save").click()
         form.get_by_text(f"Saved: {EVIL}.").wait_for()
         form.get_by_label("Decimals").fill("3")
@@ -324,13 +328,28 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_text(f"Loaded: {EVIL}.").wait_for()
         assert form.get_by_label("Decimals").input_value() == "2"
         assert form.get_by_label("Resets").input_value() == "2030-01-01T00:00"
+        form.get_by_role("button", name="Save").click()
+        form.get_by_text(f"Saved: {EVIL}.").wait_for()
+        board = product.call("GET", "/leaderboards/sprint")[1]
+        assert board["resets"] == "2030-01-01T00:00:00Z"
+        form.get_by_label("New season every").select_option("week")
+        form.get_by_label("Zone of the seasons").fill("Europe/Berlin")
+        form.get_by_role("button", name="Save").click()
+        form.get_by_text(f"Saved: {EVIL}.").wait_for()
+        form.get_by_role("button", name="Load").click()
+        form.get_by_text(f"Loaded: {EVIL}.").wait_for()
+        assert form.get_by_label("Zone of the seasons").input_value() == "Europe/Berlin"
     board = product.call("GET", "/leaderboards/sprint")[1]
     said = {
         "title": EVIL,
         "decimals": 2,
         "order": "asc",
         "operator": "best",
-        "resets": "2030-01-01T00:00:00Z",
+        "resets": {"every": "week", "timezone": "Europe/Berlin"},
+        "ties": "first",
+        "submit": "server",
+        "guests": False,
+        "metadata": True,
     }
     assert board | said == board
 

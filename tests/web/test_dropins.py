@@ -853,6 +853,23 @@ def test_a_leaderboard_can_be_empty_or_missing(browser: Browser, product: Run, s
 # -- the challenge -------------------------------------------------------------------------------------
 
 
+def test_a_season_that_recurs_shows_its_end_and_equal_scores_their_own_places(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    resets = {"every": "month", "timezone": "Europe/Berlin"}
+    board = {"title": "Of the month", "operator": "best", "ties": "first", "resets": resets}
+    admin = token(product, "admin-1", "admin")
+    assert product.call("PUT", "/leaderboards/monthly", board, admin)[0] == 201
+    for player in ("second", "first", "third"):
+        time = f"2026-11-21T10:00:0{('first', 'second', 'third').index(player)}Z"
+        score = {"player": player, "id": "1", "value": 7, "time": time}
+        assert product.call("POST", "/leaderboards/monthly/scores", score, admin)[0] == 201
+    with open_page(browser, shop.publish("/page", leaderboard(product, "monthly"))) as page:
+        page.get_by_text("third").wait_for()
+        assert ranks(page) == ["1 first 7", "2 second 7", "3 third 7"]
+        assert re.search(r"3 players · until \w+ \d+, 20\d\d at", page.locator("[part=facts]").inner_text())
+
+
 def hunt(product: Run, name: str, **said: object) -> None:
     body = {"title": "Treasure hunt", "paths": ["oak/well", "oak/mill", "elm"], "limit": 3, "ranked": True}
     admin = token(product, "admin-1", "admin")

@@ -55,7 +55,7 @@ function draw(name, board, buckets, page) {
     showBoard(shown);
   }));
   const facts = make("p", { className: "facts" }, text.boardFacts(board.players, board.season));
-  if (board.resets) facts.append(` · ${text.resets} `, when(board.resets));
+  if (board.ends) facts.append(` · ${text.resets} `, when(board.ends));
   const plot = make("div", { className: "plot low", id: "board-plot" });
   const figure = make("figure", { hidden: !buckets.length }, plot, make("figcaption", {}, make("span", { className: "readout" })));
   const body = make("tbody"), rows = make("table", {}, head(), body);

@@ -66,7 +66,7 @@ export const loadBoard = connectForm(
   byId("board"),
   "leaderboard",
   ["putBoard", "getBoard", "board"],
-  ({ title, unit, decimals, min, max, order, operator, resets, shards }) => ({
+  ({ title, unit, decimals, min, max, order, operator, ties, resets, every, timezone, submit, guests, metadata, shards }) => ({
     title: title.value,
     unit: unit.value,
     decimals: number(decimals),
@@ -74,12 +74,19 @@ export const loadBoard = connectForm(
     max: number(max),
     order: order.value,
     operator: operator.value,
-    resets: instant(resets),
+    ties: ties.value,
+    resets: every.value ? { every: every.value, timezone: timezone.value.trim() || "UTC" } : instant(resets),
+    submit: submit.value,
+    guests: guests.checked,
+    metadata: metadata.checked,
     shards: number(shards),
   }),
   (fields, definition) => {
-    for (const name of ["title", "unit", "decimals", "min", "max", "order", "operator", "shards"]) fields[name].value = definition[name];
-    fields.resets.value = toField(definition.resets);
+    for (const name of ["title", "unit", "decimals", "min", "max", "order", "operator", "ties", "submit", "shards"]) fields[name].value = definition[name];
+    for (const name of ["guests", "metadata"]) fields[name].checked = definition[name];
+    const { resets } = definition, rule = typeof resets === "string" ? null : resets;
+    fields.resets.value = rule ? "" : toField(resets);
+    [fields.every.value, fields.timezone.value] = [rule?.every ?? "", rule?.timezone ?? "UTC"];
   },
 );
 

@@ -7,6 +7,8 @@ import { column, newKey, row, Widget } from "./element.js";
 const AROUND = 5; // entries: the player and two on each side
 const MOST = 100; // entries in one call
 const PUSHED = 10; // entries of a push
+const SOON = 6000; // ms, after which no cache has a season that has ended
+const LONGEST_TIMER = 2 ** 31 - 1; // ms, of setTimeout
 
 class Leaderboard extends Widget {
   static observedAttributes = ["api", "socket", "board", "player", "limit", "submit", "distribution", "token", "guest", "lang"];
@@ -14,7 +16,7 @@ class Leaderboard extends Widget {
   static every = 5000;
   static topic = (widget) => `leaderboard:${widget.#name}`;
   #board = null; #items = []; #me = ""; #shown = 0; #cursor = null; #key = ""; #isSending = false; #submitted = null;
-  #histogram = null;
+  #histogram = null; #change = 0;
   #title = make("h3", { part: "title" });
   #facts = make("p", { part: "facts", className: "quiet" });
   #standing = make("p", { part: "standing", ariaLive: "polite" });
@@ -61,6 +63,8 @@ class Leaderboard extends Widget {
     for (const part of [this.#title, this.#facts, this.#standing, this.#message, this.#body]) part.replaceChildren();
     for (const part of [this.#table, this.#more, this.#form, this.#slot, this.#figure]) part.hidden = true;
   }
+
+  end() { clearTimeout(this.#change); }
 
   // -- read --------------------------------------------------------------------------------------------
 
@@ -144,9 +148,12 @@ class Leaderboard extends Widget {
   }
 
   #show(items, standing, near) {
-    const { title, unit, players } = this.#board, { words, text } = this;
+    const { title, unit, players, ends } = this.#board, { words, text, formats } = this;
     this.#title.textContent = title;
-    this.#facts.textContent = words.players(players);
+    this.#facts.textContent = [words.players(players), ...(ends ? [text.until(formats.opening(ends))] : [])].join(" · ");
+    clearTimeout(this.#change); // the next season begins without a push
+    const left = Math.max(SOON, Date.parse(ends) - Date.now() + SOON);
+    if (left < LONGEST_TIMER) this.#change = setTimeout(() => this.load(), left);
     this.#head.replaceChildren(column(words.rank, "number"), column(words.player), column(unit || words.score, "number"));
     write(this.#standing, this.#me ? this.#standingText(standing) : "");
     const shown = new Set(items.map((entry) => entry.player)), before = new Map([...this.#body.rows].map((line) => [line.dataset.player, line.textContent]));

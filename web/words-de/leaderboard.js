@@ -9,6 +9,7 @@ export const words = {
   missing: (name) => `Es gibt keine Rangliste namens ${name}.`,
   noScore: "Du hast noch kein Ergebnis.",
   standing: (rank, of) => `Du bist ${format(rank)}. von ${format(of)}`,
+  until: (time) => `bis ${time}`,
   toNext: (points) => `, ${points} bis zum nächsten Platz`,
   pointsToAdd: "Neue Punkte",
   yourScore: "Dein Ergebnis",

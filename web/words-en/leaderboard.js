@@ -13,6 +13,7 @@ export const words = {
   missing: (name) => `There is no leaderboard named ${name}.`,
   noScore: "You do not have a score yet.",
   standing: (rank, of) => `You are ${ordinal(rank)} of ${format(of)}`,
+  until: (time) => `until ${time}`,
   toNext: (points) => `, ${points} to the next place`,
   pointsToAdd: "Points to add",
   yourScore: "Your score",
