@@ -69,6 +69,15 @@ def define(context: Context, product: str, body: ProductBody) -> tuple[ProductDe
     return _describe(product, _build(context, fields)), is_new
 
 
+def begin_discussion(table: Table, product: str) -> None:
+    """Define a product without ratings and with many comments of an author, unless it is defined.
+
+    Cost: 1 WCU.
+    """
+    table.put(definition_key(product)._asdict() | DISCUSSION, condition="attribute_not_exists(pk)")
+    _cached().pop(table, None)
+
+
 def remove(table: Table, product: str) -> None:
     """Remove the definition of a product. Its comments stay.
 

@@ -237,7 +237,9 @@ def _languages(ctx: click.Context, parameter: click.Parameter, text: str) -> lis
         help="The format of the file. Exports of Disqus and WordPress are XML.",
     ),
     click.option(
-        "--rating", type=click.IntRange(1, 5), help="The rating of comments of Disqus and WordPress."
+        "--rating",
+        type=click.IntRange(1, 5),
+        help="The rating of comments of Disqus and WordPress. Without it they have none.",
     ),
     click.option(
         "--languages",
@@ -251,11 +253,11 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
     """Import comments from a CSV file, or from an export of Disqus or WordPress.
 
     FILE may be compressed with gzip; - is stdin. A CSV file has the columns product, author, rating, language
-    and text. The other formats need --rating and one language in --languages, and keep the time of each
-    comment and the name of its author. Their replies become replies of one level. A row is skipped when its
-    author has already commented on the product, and a reply when it was imported before. So importing a file
-    again writes nothing. Needs read and write access to the stage's table. Exit code 3: all is written, and
-    the stream has not counted all of it.
+    and text. The other formats keep the time of each comment and the name of its author, and their replies
+    become replies of one level. Without --rating their pages become discussions, where an author may write
+    any number of comments. With it an author has one comment on a product, and others are skipped. Importing
+    a file again writes nothing. Needs read and write access to the stage's table. Exit code 3: all is
+    written, and the stream has not counted all of it.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -265,10 +267,9 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
     from ops.imports.comments import NotComments, ReplyRow, Row, Skip, read, wait, write
     from ops.stage import load
 
-    if chosen.kind != "csv" and (chosen.rating is None or len(chosen.languages) != 1):
-        raise click.UsageError(
-            "exports of Disqus and WordPress need --rating and one language in --languages"
-        )
+    if chosen.kind != "csv" and len(chosen.languages) > 1:
+        raise click.UsageError("exports of Disqus and WordPress have one language in --languages")
+    choice = Choice(chosen.rating, (chosen.languages or ["und"])[0])
     settings, counted, has_rows = load(stage), None, False
     store = table.connect(settings)
     console = Console(stderr=True)
@@ -281,7 +282,7 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
             rows = read((line.decode("utf-8-sig", "surrogateescape") for line in raw), chosen.languages)
         else:
             reader = read_disqus if chosen.kind == "disqus" else read_wordpress
-            rows = reader(raw, Choice(chosen.rating or 0, chosen.languages[0]))
+            rows = reader(raw, choice)
         for row in rows:
             has_rows = True
             yield row
@@ -301,6 +302,7 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
         click.echo("all comments are written; the stream has not counted all of them yet", err=True)
     fields = {"rows": summary.rows, "written": summary.written, "replies": summary.replies}
     fields["products"] = len(summary.products)
+    fields |= {"dropped characters": choice.dropped} if choice.dropped else {}
     _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, report)
 
 

@@ -1,41 +1,56 @@
 """Read comments from Disqus' XML export and from WordPress' export (WXR).
 
-These files have no ratings and no languages, so the importer names both. A thread or post becomes a product,
-a commenter an author with a display name. The time of a comment is kept. E-mail addresses are not read.
+These files have no ratings and no languages, so the importer may name both. A thread or post becomes a
+product, a commenter an author with a display name. The time of a comment is kept. E-mail addresses are not
+read.
 
 A reply to a reply becomes a reply to the comment above both, because replies have one level. Left out, each
-with its reason: deleted, spam and unapproved comments, pingbacks, and replies whose comment is left out.
-Document type definitions are refused, and entities with them, so no file can expand without end or
-read another file (CWE-776, CWE-611).
+with its reason: deleted, spam and unapproved comments, and pingbacks. A reply whose comment is left out
+becomes a comment, or is left out where comments have ratings.
+
+Control characters that XML forbids are dropped and counted. Document type definitions are refused, and
+entities with them, so no file can expand without end or read another file (CWE-776, CWE-611).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import unquote
 from xml.parsers import expat
 
-from chalicelib import times
+from chalicelib import times, ulids, urls
 from chalicelib.api import names
-from chalicelib.api.schemas import INVISIBLE
+from chalicelib.api.schemas import IDENTIFIER, INVISIBLE
 from chalicelib.comments.schemas import ReplyBody
+from chalicelib.views import sources
 from ops.imports.comments import NotComments, Parent, ReplyRow, Row, Skip, parse
 
 INTERNALS = "http://disqus.com/disqus-internals"
 DISQUS = re.compile(r"http://disqus\.com")
 WORDPRESS = re.compile(r"http://wordpress\.org/export/[\d.]+/")
 BLOCKS = {"p", "div", "li", "blockquote", "tr", "h1", "h2", "h3", "h4"}
+FORBIDDEN = bytes(set(range(32)) - set(b"\t\n\r"))
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+LONGEST_SLUG = 40  # characters of a product in any script, before the digest that replaces the rest
 MAX_DEPTH = 64
 MAX_TEXT = 1_000_000  # characters of one element
 
 
-class Choice(NamedTuple):
-    """The rating and the language of each comment, which the files do not have."""
+@dataclass
+class Choice:
+    """The rating and the language of each comment, which the files do not have.
 
-    rating: int
-    language: str
+    `dropped` counts the characters that XML forbids.
+    """
+
+    rating: int | None = None
+    language: str = "und"
+    dropped: int = 0
 
 
 class Element:
@@ -61,6 +76,19 @@ class Element:
         if not path:
             return self
         return next((child.find(*path[1:]) for child in self.children if child.name == path[0]), None)
+
+
+def drop_forbidden(chunks: Iterable[bytes], choice: Choice) -> Iterator[bytes]:
+    """Yield the chunks of a file without the control characters that XML 1.0 forbids, and count these.
+
+    Source: XML 1.0, 2.2 ("Characters"). No other character of UTF-8 has such a byte. Files in UTF-16 pass.
+    """
+    is_utf_16 = None
+    for chunk in chunks:
+        is_utf_16 = chunk[:2] in UTF_16 if is_utf_16 is None else is_utf_16
+        kept = chunk if is_utf_16 else chunk.translate(None, FORBIDDEN)
+        choice.dropped += len(chunk) - len(kept)
+        yield kept
 
 
 def read_elements(
@@ -122,8 +150,9 @@ class Threads:
     Memory: about 300 bytes for each comment and reply, and the replies that precede their parent in the file.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, keeps_all: bool) -> None:
         self._source = source
+        self._keeps_all = keeps_all  # comments without ratings: any number of an author, and lost replies
         self._parents: dict[str, Parent | None] = {}  # None: the comment is left out
         self._authors: set[tuple[str, str]] = set()
         self._waiting: dict[str, list[tuple[str, Row | Skip]]] = {}
@@ -136,25 +165,43 @@ class Threads:
             if parent and parent not in self._parents:
                 self._waiting.setdefault(parent, []).append((id, found))
                 continue
-            self._parents[id] = self._parents[parent] if parent else self._to_parent(found)
-            yield self._to_reply(id, found) if parent else found
+            above = self._parents[parent] if parent else None
+            if above or (parent and not self._keeps_all):
+                self._parents[id] = above
+                yield self._to_reply(id, found)
+            else:
+                if self._keeps_all and isinstance(found, Row) and found.created:
+                    source = f"{self._source} {found.product} {id}"
+                    found = found._replace(id=ulids.derive(found.created, source))
+                self._parents[id] = self._to_parent(found)
+                yield found
             ready += [(reply, id, row) for reply, row in self._waiting.pop(id, [])]
 
-    def close(self) -> Iterator[Skip]:
-        """Yield a skip reason for each reply whose parent is not in the file."""
-        for rows in self._waiting.values():
+    def close(self) -> Iterator[Row | ReplyRow | Skip]:
+        """Yield the replies whose parent is not in the file, as if it was left out."""
+        lost = [parent for parent in self._waiting if not self._is_waiting(parent)]
+        for parent in lost:
+            self._parents[parent] = None
+            for id, found in self._waiting.pop(parent):
+                yield from self.place(id, parent, found)
+        for rows in self._waiting.values():  # replies to each other in a circle
             for _, found in rows:
                 yield found if isinstance(found, Skip) else Skip.NO_COMMENT
+
+    def _is_waiting(self, id: str) -> bool:
+        return any(id == waiting for rows in self._waiting.values() for waiting, _ in rows)
 
     def _to_parent(self, found: Row | Skip) -> Parent | None:
         """Return the comment that replies belong to, or None if it is left out.
 
         The first one of an author on a product is imported.
         """
-        if isinstance(found, Skip) or not found.created or found[:2] in self._authors:
+        if isinstance(found, Skip) or not found.created:
+            return None
+        if not found.id and found[:2] in self._authors:
             return None
         self._authors.add(found[:2])
-        return Parent(found.product, found.author, found.created)
+        return Parent(found.product, found.author, found.created, found.id)
 
     def _to_reply(self, id: str, found: Row | Skip) -> ReplyRow | Skip:
         if isinstance(found, Skip):
@@ -174,10 +221,10 @@ def read_disqus(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Reply
     Raises: NotComments.
     """
     products: dict[str, str] = {}
-    threads = Threads("disqus")
-    for element in read_elements(chunks, frozenset({"thread", "post"}), 1, DISQUS):
+    threads = Threads("disqus", keeps_all=choice.rating is None)
+    for element in read_elements(drop_forbidden(chunks, choice), frozenset({"thread", "post"}), 1, DISQUS):
         if element.name == "thread":
-            products[_id(element)] = _identifier(element.text("id")) or _identifier(element.text("link"))
+            products[_id(element)] = element.text("id") or _to_page(element.text("link"))
             continue
         found: Row | Skip = Skip.NOT_PUBLISHED
         if element.text("isDeleted") != "true" and element.text("isSpam") != "true":
@@ -195,19 +242,20 @@ def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Re
 
     Raises: NotComments.
     """
-    threads = Threads("wordpress")
-    for item in read_elements(chunks, frozenset({"item"}), 2, WORDPRESS):
+    threads = Threads("wordpress", keeps_all=choice.rating is None)
+    for item in read_elements(drop_forbidden(chunks, choice), frozenset({"item"}), 2, WORDPRESS):
         comments = [
             child for child in item.children if child.name == "comment" and WORDPRESS.match(child.space)
         ]
-        product = item.text("post_name") or item.text("post_id")
+        product = unquote(item.text("post_name")) or item.text("post_id")
         for comment in comments:
             found: Row | Skip = Skip.NOT_PUBLISHED
             if comment.text("comment_approved") == "1" and comment.text("comment_type") in ("", "comment"):
                 name, user = comment.text("comment_author"), comment.text("comment_user_id")
                 author = f"wordpress-{user}" if user not in ("", "0") else name
-                text, time = comment.text("comment_content"), f"{comment.text('comment_date_gmt')}Z"
-                found = _row(product, author, name, text, time, choice)
+                times_of_it = (comment.text("comment_date_gmt"), comment.text("comment_date"))
+                time = next((time for time in times_of_it if not time.startswith("0000")), "")
+                found = _row(product, author, name, comment.text("comment_content"), f"{time}Z", choice)
             parent = comment.text("comment_parent").lstrip("0")
             yield from threads.place(comment.text("comment_id"), parent, found)
     yield from threads.close()
@@ -215,9 +263,9 @@ def read_wordpress(chunks: Iterable[bytes], choice: Choice) -> Iterator[Row | Re
 
 def _row(product: str, author: str, name: str, html: str, time: str, choice: Choice) -> Row | Skip:
     fields = {
-        "product": _identifier(product),
+        "product": _to_product(product),
         "author": _identifier(author),
-        "rating": str(choice.rating),
+        "rating": str(choice.rating or ""),
         "language": choice.language,
         "text": to_text(html),
     }
@@ -233,6 +281,24 @@ def _row(product: str, author: str, name: str, html: str, time: str, choice: Cho
 
 def _id(element: Element) -> str:
     return element.attributes.get(f"{INTERNALS} id", "")
+
+
+def _to_page(link: str) -> str:
+    """Return the address of a page without its anchor and without tracking parameters."""
+    try:
+        page = urls.canonical(link)
+    except ValueError:
+        return link
+    return sources.strip_tracking(page)
+
+
+def _to_product(text: str) -> str:
+    """Return an identifier. A digest replaces the end of one that is too long."""
+    product = _identifier(text)
+    if not product or IDENTIFIER.search(product):
+        return product
+    digest = hashlib.blake2b(product.encode(), digest_size=8).hexdigest()
+    return f"{product[:LONGEST_SLUG]}-{digest}"
 
 
 def _identifier(text: str) -> str:
@@ -258,14 +324,24 @@ class _TextReader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self._hidden = 0
+        self._link: tuple[str, int] | None = None  # the address of the open link, and where its text begins
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self._hidden += tag in ("script", "style")
+        if tag == "a":
+            self._link = (dict(attrs).get("href") or "", len(self.parts))
         if tag == "br":
             self.parts.append("\n")
 
     def handle_endtag(self, tag: str) -> None:
         self._hidden -= self._hidden > 0 and tag in ("script", "style")
+        if tag == "a" and self._link:
+            (address, place), self._link = self._link, None
+            text = "".join(self.parts[place:])
+            if text.endswith(("…", "...")) and address.partition("//")[2].startswith(
+                text.rstrip(".…").partition("//")[2] or text.rstrip(".…")
+            ):
+                self.parts[place:] = [address]  # a text that shortens the address
         if tag in BLOCKS:
             self.parts.append("\n")
 

@@ -2,12 +2,13 @@
 
 blogs.py reads other formats.
 
-Invariant: an author has at most one comment per product. A row is validated and written like a comment posted
-through the API. A row whose author has already commented on the product is skipped, so importing a file again
-writes nothing. A later row becomes a newer comment.
+Invariant: importing a file again writes nothing. A rated row is validated and written like a comment posted
+through the API. It is skipped if its author has already commented on the product. A later row becomes a newer
+comment.
 
-The id of a reply is derived from its source, and it is written in one transaction with the number of replies.
-So it is written once, also when the import was interrupted.
+A comment without a rating, and a reply, have an id that is derived from their source. So each is written
+once, also when the import was interrupted. The product of such a comment becomes a discussion unless it is
+defined.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from chalicelib import times, ulids
 from chalicelib.api import codec
 from chalicelib.api.auth import Caller
 from chalicelib.api.schemas import IDENTIFIER
-from chalicelib.comments import comments, replies
+from chalicelib.comments import comments, definitions, replies
 from chalicelib.comments.schemas import CommentBody, ReplyBody, ReplyPath
 from chalicelib.dynamo.items import Range, chunks
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Conflict, NotFound
+from chalicelib.errors import BadRequest, Conflict, NotFound, Unprocessable
 from ops.maintenance.audit import find_drift
 from ops.stage import new_context
 from ops.waiting import TIMEOUT, wait_until_counted
@@ -55,7 +56,7 @@ class Skip(StrEnum):
     BAD_TIME = "bad_time"
     NOT_PUBLISHED = "not_published"
     NO_COMMENT = "no_comment"  # a reply whose comment is not that of the file, or was not imported
-    COMMENTED_ALREADY = "commented_already"
+    COMMENTED_ALREADY = "commented_already"  # by this author on the product, or imported before
     REPLIED_ALREADY = "replied_already"  # the reply was imported before
 
 
@@ -67,14 +68,16 @@ class Row(NamedTuple):
     body: CommentBody
     name: str | None = None
     created: datetime | None = None
+    id: str = ""  # of a comment without a rating
 
 
 class Parent(NamedTuple):
-    """The comment that a reply belongs to: its author has one on the product, and it has this time."""
+    """The comment that a reply belongs to. Without an id its author has one on the product, of this time."""
 
     product: str
     author: str
     created: datetime
+    id: str = ""
 
 
 class ReplyRow(NamedTuple):
@@ -145,9 +148,13 @@ def parse(fields: dict[str, str]) -> Row | Skip:
             return Skip.BAD_PRODUCT
         if not IDENTIFIER.search(author):
             return Skip.BAD_AUTHOR
-        if rating.strip() not in ("1", "2", "3", "4", "5"):
+        if rating.strip() not in ("", "1", "2", "3", "4", "5"):
             return Skip.BAD_RATING
-        value = {"rating": int(rating), "language": comments.parse_language(language.strip()), "text": text}
+        value = {
+            "rating": int(rating or 0) or None,
+            "language": comments.parse_language(language.strip()),
+            "text": text,
+        }
         return Row(product, author, msgspec.convert(value, CommentBody))
     except BadRequest:
         return Skip.BAD_LANGUAGE
@@ -161,22 +168,25 @@ def parse(fields: dict[str, str]) -> Row | Skip:
 def write(table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime) -> Summary:
     """Write the comments and the replies, 8 in parallel, and return the counts.
 
-    Of several rows with the same author and product the first is written. A reply comes after its comment.
+    Of several rated rows with the same author and product the first is written. A reply comes after its
+    comment.
 
-    Cost: 8 WCU per comment of 1 KB, 7 if it is not listed. That of `write_reply` per reply.
+    Cost: 6 WCU per comment of 1 KB. 1 WCU per product without ratings. That of `write_reply` per reply.
     """
     summary = Summary()
     with ThreadPoolExecutor(WRITERS) as pool:
         for group in chunks(found, GROUP):
-            firsts: dict[tuple[str, str], tuple[Row, datetime]] = {}
+            firsts: dict[tuple[str, str, str], tuple[Row, datetime]] = {}
             threads: dict[Parent, list[ReplyRow]] = {}
             for i, row in enumerate(group):
                 if isinstance(row, Row):
                     time = row.created or now + timedelta(milliseconds=summary.rows + i)
-                    firsts.setdefault((row.product, row.author), (row, time))
+                    firsts.setdefault((row.product, row.author, row.id), (row, time))
                 elif isinstance(row, ReplyRow):
                     threads.setdefault(row.parent, []).append(row)
-            summary.products |= {product for product, _ in firsts}
+            for product in {product for product, _, id in firsts if id} - summary.products:
+                definitions.begin_discussion(table, product)
+            summary.products |= {product for product, _, _ in firsts}
             written = sum(pool.map(lambda given: _post(table, row=given[0], time=given[1]), firsts.values()))
             summary.written += written
             summary.skipped[Skip.COMMENTED_ALREADY] += sum(isinstance(row, Row) for row in group) - written
@@ -194,9 +204,11 @@ def write(table: Table, found: Iterable[Row | ReplyRow | Skip], now: datetime) -
 
 def _post(table: Table, row: Row, time: datetime) -> bool:
     author = Caller(row.author, admin=True, name=row.name)
+    if row.id:
+        return comments.add(new_context(table, time), row.product, row.id, row.body, author)
     try:
         comments.post(new_context(table, time), row.product, row.body, author, None)
-    except Conflict:
+    except (Conflict, Unprocessable):  # or its product has no ratings
         return False
     return True
 
@@ -207,19 +219,23 @@ def write_reply(table: Table, row: ReplyRow) -> Skip | None:
     Cost: 3 RCU, and for a reply of 1 KB 5 WCU, 4 if it is not listed. 2 RCU for one that was
     written before.
     """
-    parent = row.parent
-    found = table.get(comments.author_key(parent.product, parent.author), consistent=True)
-    if found is None or times.milliseconds(ulids.created_at(found["id"])) != times.milliseconds(
-        parent.created
-    ):
+    if not (id := row.parent.id or _find_parent(table, row.parent)):
         return Skip.NO_COMMENT
-    path = ReplyPath(parent.product, found["id"], ulids.derive(row.created, row.source))
+    path = ReplyPath(row.parent.product, id, ulids.derive(row.created, row.source))
     author = Caller(row.author, admin=True, name=row.name)
     try:
         is_new = replies.add(table, path, row.body, author)
     except NotFound:
         return Skip.NO_COMMENT
     return None if is_new else Skip.REPLIED_ALREADY
+
+
+def _find_parent(table: Table, parent: Parent) -> str:
+    """Return the id of a rated comment, or "" if the author's comment is another one."""
+    found = table.get(comments.author_key(parent.product, parent.author), consistent=True) or {}
+    id = str(found.get("id", ""))
+    wanted = times.milliseconds(parent.created)
+    return id if id and times.milliseconds(ulids.created_at(id)) == wanted else ""
 
 
 # -- wait ----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, counters, replies
+from chalicelib.comments import comments, counters, definitions, replies
 from chalicelib.comments.schemas import CommentBody, RepliesQuery
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
@@ -268,7 +269,7 @@ def test_the_command_writes_the_comments_once(engine_table: EngineTable, tmp_pat
         arguments = ["import-comments", str(file), "--no-wait", "--json", *options]
         return CliRunner().invoke(main, arguments, env=environment)
 
-    assert run("--format", "disqus").exit_code == 2
+    assert run("--format", "disqus", "--languages", "en,de").exit_code == 2
     chosen = ("--format", "disqus", "--rating", "4", "--languages", "en")
     for written in (2, 0):
         done = run(*chosen)
@@ -357,3 +358,49 @@ def test_a_reply_goes_to_no_other_comment_of_the_same_author(engine_table: Engin
     summary = write(table, rows, now)
     assert summary.skipped == {Skip.COMMENTED_ALREADY: 1, Skip.NO_COMMENT: 1}
     assert {number for number, _ in written(table).values()} == {0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "products"),
+    [
+        (
+            "disqus",
+            {"comments": 6, "replies": 1, "not_published": 1, "dropped": 0},
+            {"https://blog.example.org/a.html": 3, "https://blog.example.org/b.html": 3},
+        ),
+        (
+            "wordpress",
+            {"comments": 5, "replies": 1, "not_published": 0, "dropped": 2},
+            {"zero-gmt": 2, "你好" * 8: 1, "control": 2},
+        ),
+    ],
+)
+def test_an_export_without_ratings_becomes_a_discussion_and_loses_nothing(
+    engine_table: EngineTable, kind: str, written: dict[str, int], products: dict[str, int]
+) -> None:
+    engine, name, _ = engine_table
+    live = Live(engine_table, [])
+    environment = {"HUBBUB_ENDPOINT": engine.endpoint, "HUBBUB_TABLE": name, "HUBBUB_SECRET": "s" * 32}
+    for attempt in range(2):
+        command = ["import-comments", f"tests/data/{kind}.xml", "--format", kind, "--no-wait", "--json"]
+        done = CliRunner().invoke(main, command, env=environment)
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        assert (found["written"], found["replies"]) == (
+            (0, 0) if attempt else (written["comments"], written["replies"])
+        )
+        assert found["skipped"]["not_published"] == written["not_published"]
+        assert found.get("dropped characters", 0) == written["dropped"]
+    stored = live.comments()
+    assert {item["pk"].removeprefix("PRODUCT#") for item in stored} == products.keys()
+    assert Counter(item["pk"].removeprefix("PRODUCT#") for item in stored) == products
+    assert not any("rating" in item for item in stored)
+    for product in products:
+        found = definitions.describe(new_context(live.table), product)
+        assert (found.ratings, found.per_author) == ("off", "many")
+    texts = {item["text"] for item in stored}
+    if kind == "disqus":
+        assert "if a<b: x and https://example.com/a/very/long/address" in texts
+        assert "reply to the deleted one" in texts
+    else:
+        assert {"a verticaltab and  a control character".replace("  ", " "), "no GMT date"} <= texts
