@@ -23,6 +23,8 @@ from typing import Any
 from urllib.parse import unquote
 from xml.parsers import expat
 
+import msgspec
+
 from chalicelib import times, ulids, urls
 from chalicelib.api import names
 from chalicelib.api.schemas import IDENTIFIER, INVISIBLE
@@ -265,7 +267,7 @@ def _row(product: str, author: str, name: str, html: str, time: str, choice: Cho
     fields = {
         "product": _to_product(product),
         "author": _identifier(author),
-        "rating": str(choice.rating or ""),
+        "rating": str(choice.rating or 1),
         "language": choice.language,
         "text": to_text(html),
     }
@@ -276,7 +278,8 @@ def _row(product: str, author: str, name: str, html: str, time: str, choice: Cho
         created = times.parse(time)
     except ValueError:
         return Skip.BAD_TIME
-    return found._replace(name=names.clean(name), created=created)
+    body = msgspec.structs.replace(found.body, rating=choice.rating)
+    return found._replace(body=body, name=names.clean(name), created=created)
 
 
 def _id(element: Element) -> str:

@@ -148,10 +148,10 @@ def parse(fields: dict[str, str]) -> Row | Skip:
             return Skip.BAD_PRODUCT
         if not IDENTIFIER.search(author):
             return Skip.BAD_AUTHOR
-        if rating.strip() not in ("", "1", "2", "3", "4", "5"):
+        if rating.strip() not in ("1", "2", "3", "4", "5"):
             return Skip.BAD_RATING
         value = {
-            "rating": int(rating or 0) or None,
+            "rating": int(rating),
             "language": comments.parse_language(language.strip()),
             "text": text,
         }
