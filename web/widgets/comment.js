@@ -1,6 +1,7 @@
 // One comment, and the form that creates or edits a comment. `widget` is the element that shows them.
 
 import { make, onSubmit, stars } from "../lib/dom.js";
+import { paragraphs } from "./text.js";
 
 const LONGEST = 5000; // characters of a text
 const PATIENCE = 4000; // ms in which a button must be pressed again
@@ -20,12 +21,13 @@ export function deleteButton(remove, label, question) {
   return button;
 }
 
-/** Create the author and the time of a comment or a reply. */
-export function signature({ author, name, created, edited }, { formats, text }) {
+/** Create the author and the time of a comment or a reply. With an `href`, the time is its permanent link. */
+export function signature({ author, name, created, edited, state }, { formats, text }, href) {
   const time = make("time", { dateTime: created, title: formats.localTime(created) }, formats.localDate(created));
   return [
     make("strong", { part: "author", dir: "auto" }, name ?? author),
-    make("span", { className: "quiet" }, time, edited ? `, ${text.edited}` : ""),
+    make("span", { className: "quiet" }, href ? make("a", { href, part: "permalink" }, time) : time, edited ? `, ${text.edited}` : ""),
+    ...(state === "pending" ? [make("em", { part: "pending" }, text.pending)] : []),
   ];
 }
 
@@ -53,8 +55,8 @@ export function attempts(widget) {
  */
 export function entry(comment, widget, { isMine, reactions, read, edit, remove }) {
   const { author, rating } = comment, { text } = widget;
-  const head = make("p", { part: "head", className: "row" }, stars(rating, text.starsOf5(rating)), ...signature(comment, widget));
-  const said = make("p", { part: "text", lang: comment.language, dir: "auto" }, comment.text);
+  const head = make("p", { part: "head", className: "row" }, stars(rating, text.starsOf5(rating)), ...signature(comment, widget, `${location.href.split("#")[0]}#comment-${comment.id}`));
+  const said = paragraphs(comment);
   const [problem, attempt] = attempts(widget);
   const shown = make("li", { part: isMine ? "comment mine" : "comment", tabIndex: -1 }, head, said, problem, ...reactions);
   Object.assign(shown.dataset, { id: comment.id, author });

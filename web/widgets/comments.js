@@ -4,11 +4,13 @@ import { make, stars } from "../lib/dom.js";
 import { HubbubError } from "../lib/core.js";
 import { entry, form } from "./comment.js";
 import { findLanguage, languageTag, newKey, Widget } from "./element.js";
+import { forget, readPending, remember } from "./pending.js";
 import { reactions } from "./replies.js";
 
 const RETRY = 5000; // ms until a page of the list is loaded again
 const AGGREGATED = 700; // ms after which the statistics usually include a write
 const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
+const LINKED = /^#comment-([0-9A-HJKMNP-TV-Z]{26})$/;
 const RATINGS = [5, 4, 3, 2, 1];
 
 class Comments extends Widget {
@@ -42,6 +44,7 @@ class Comments extends Widget {
   get #language() { return languageTag(this.getAttribute("language") ?? ""); }
 
   begin() {
+    addEventListener("hashchange", this.#open);
     const { text, words } = this, language = this.#language;
     [this.#title.textContent, this.#news.textContent, this.#more.textContent] = [text.title, text.news, words.more];
     [this.#filters.ariaLabel, this.#only.ariaLabel] = [text.filter, text.language];
@@ -55,7 +58,10 @@ class Comments extends Widget {
     this.#reload();
   }
 
+  get isNamed() { return LINKED.test(location.hash); }
+
   end() {
+    removeEventListener("hashchange", this.#open);
     this.#turn += 1;
     clearTimeout(this.#again);
   }
@@ -93,7 +99,41 @@ class Comments extends Widget {
     if (turn !== this.#turn) return;
     [this.#me, this.#isLoading] = [me, false];
     this.#showForm();
-    this.#loadPage();
+    await this.#loadPage();
+    if (turn === this.#turn) await this.#loadOwn();
+    if (turn === this.#turn) this.#open();
+  }
+
+  /** Show the comment that the address names, also when it is not on the first page. */
+  #open = async () => {
+    const [, id] = location.hash.match(LINKED) ?? [];
+    const shown = id && (this.#find(id) ?? (await this.#loadOne(id)));
+    if (!shown) return;
+    shown.scrollIntoView({ block: "center" });
+    shown.focus({ preventScroll: true });
+  };
+
+  #find(id) {
+    return this.#list.querySelector(`[data-id="${CSS.escape(id)}"]`);
+  }
+
+  /** Load a comment of the product and put it before the others, if it is there. */
+  async #loadOne(id, isExpected = () => true) {
+    const turn = this.#turn, key = { product: this.#product, id };
+    const comment = await this.call("GET products/{product}/comments/{id}", key, { signed: Boolean(this.#me) }).catch((error) => error);
+    if (turn !== this.#turn || this.#find(id) || (comment instanceof Error && comment.status !== 404)) return null;
+    if (comment instanceof Error || !isExpected(comment)) return void forget(id);
+    this.#list.prepend(this.#entry(comment));
+    return this.#list.firstElementChild;
+  }
+
+  /** Load the comments of this visitor that wait for approval, which no list has. */
+  async #loadOwn() {
+    for (const id of this.#me ? readPending(this.#product) : []) {
+      if (this.#find(id)) forget(id);
+      else await this.#loadOne(id, ({ state }) => state === "pending");
+    }
+    this.#showForm();
   }
 
   /** Load the next page. A page can be empty although more pages follow. */
@@ -185,10 +225,11 @@ class Comments extends Widget {
 
   #showWritten(kind, comment, more) {
     const added = this.#entry(comment);
-    this.#list.querySelector(`[data-id="${CSS.escape(comment.id)}"]`)?.remove();
+    this.#find(comment.id)?.remove();
     this.#list.prepend(added);
     added.focus();
-    if (this.#total !== null) this.#total += more;
+    if (comment.state === "pending") remember(this.#product, comment.id);
+    else if (this.#total !== null) this.#total += more;
     this.setState("ready");
     this.#showForm();
     this.#announce(kind, comment);
@@ -213,7 +254,7 @@ class Comments extends Widget {
     const isMine = Boolean(this.#me) && comment.author === this.#me;
     const shown = entry(comment, this, {
       isMine,
-      reactions: reactions(comment, this, {
+      reactions: comment.state === "pending" ? [] : reactions(comment, this, {
         product: this.#product,
         isMine,
         mayReact: Boolean(this.#me) || this.isGuest,
@@ -258,7 +299,13 @@ b, .stars { color: var(--h-star); font-weight: 400; letter-spacing: 1px; white-s
 [part~=comment] { padding-top: 12px; border-top: 1px solid var(--h-line); }
 [part~=comment]:focus, [part=reply]:focus { outline: none; }
 [part~=mine] { margin: 0 -8px; padding: 12px 8px; border-radius: 8px; background: var(--h-tint); }
-[part=text] { margin-top: 4px; white-space: pre-line; }
+[part=text] { display: grid; gap: 8px; margin-top: 4px; white-space: pre-line; overflow-wrap: anywhere; }
+[part=permalink] { color: inherit; text-decoration: none; }
+[part=permalink]:hover { text-decoration: underline; }
+[part=pending] { padding: 0 8px; border: 1px solid var(--h-edge); border-radius: 99px; color: var(--h-quiet); font-size: 13px; font-style: normal; }
+[part=text] a { color: var(--h-accent); }
+[part=report] { margin-top: 8px; }
+[part=report] input { width: 100%; }
 [part=reactions] { margin-top: 6px; }
 [part=vote] { min-height: 28px; padding: 0 12px; border-radius: 99px; font-size: 14px; }
 [part=thread] { display: grid; grid-template-columns: minmax(0, 1fr); gap: 10px; margin-top: 8px; padding-inline-start: 12px; border-inline-start: 2px solid var(--h-line); }

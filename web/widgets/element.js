@@ -81,7 +81,8 @@ export class Widget extends HTMLElement {
     callDocument("addEventListener", "hubbub-guest", this.#onGuest);
     callDocument("addEventListener", "hubbub-name", this.#onName);
     this.root.style.setProperty("--rows", this.rows ?? 0);
-    this.#sight.observe(this);
+    if (this.isNamed) this.#see([{ isIntersecting: true }]); // the address of the page names what it shows
+    else this.#sight.observe(this);
   }
 
   disconnectedCallback() {

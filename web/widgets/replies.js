@@ -3,6 +3,8 @@
 import { make, onSubmit } from "../lib/dom.js";
 import { attempts, deleteButton, signature } from "./comment.js";
 import { newKey } from "./element.js";
+import { reportButton } from "./report.js";
+import { paragraphs } from "./text.js";
 
 const LONGEST = 2000; // characters of a reply
 const PAGE = 10;
@@ -66,6 +68,8 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   const showCount = () => { toggle.textContent = comment.replies ? text.replies(comment.replies) : text.reply; };
   showCount();
   if (mayReact || comment.replies) row.append(toggle);
+  const report = (more) => (reason) => send("POST products/{product}/comments/{id}/reports", { ...address, ...more, reason });
+  if (mayReact && !isMine) row.append(reportButton(widget, row, report()));
 
   async function open() {
     if (thread) {
@@ -73,7 +77,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
       thread = null;
     } else {
       [replies, cursor] = [[], undefined];
-      if (comment.replies) await load();
+      if (comment.replies || visitor()) await load(); // one that is pending is not counted
       thread = make("div", { part: "thread" }, list, more, mayReact ? form() : make("p", { className: "quiet" }, text.signInToReply));
       show();
       row.after(thread);
@@ -83,7 +87,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   }
 
   async function load() {
-    const page = await widget.call("GET products/{product}/comments/{id}/replies", { ...address, limit: PAGE, cursor });
+    const page = await widget.call("GET products/{product}/comments/{id}/replies", { ...address, limit: PAGE, cursor }, { signed: Boolean(visitor()) });
     cursor = page.cursor ?? undefined;
     add(...page.items);
   }
@@ -108,16 +112,16 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   }
 
   function draw(reply) {
-    const said = make("p", { part: "text", lang: reply.language, dir: "auto" }, reply.text);
     const head = make("p", { className: "row" }, ...signature(reply, widget));
     if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(() => remove(reply)), text.delete, text.deleteReply));
-    return make("li", { part: "reply", tabIndex: -1 }, head, said);
+    else if (mayReact) head.append(reportButton(widget, head, report({ reply: reply.id })));
+    return make("li", { part: "reply", tabIndex: -1 }, head, paragraphs(reply));
   }
 
   async function remove(reply) {
     await send("DELETE products/{product}/comments/{id}/replies/{reply}", { ...address, reply: reply.id });
     replies = replies.filter((other) => other !== reply);
-    comment.replies -= 1;
+    comment.replies -= reply.state !== "pending";
     show();
     toggle.focus();
   }
@@ -131,7 +135,7 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
       key = newKey(); // the same for each retry of a reply
       field.value = "";
       add(reply);
-      comment.replies += 1;
+      comment.replies += reply.state !== "pending";
       show();
       widget.emit("replied", reply);
     }));

@@ -39,6 +39,10 @@ export const words = {
   delete: "Löschen",
   deleteComment: "Diesen Kommentar löschen?",
   deleteReply: "Diese Antwort löschen?",
+  pending: "Wartet auf Freigabe",
+  report: "Melden",
+  reason: "Was stimmt damit nicht?",
+  reported: "Gemeldet. Danke!",
   rating: "Deine Bewertung",
   text: "Dein Kommentar",
   errors: {

@@ -38,6 +38,10 @@ export const words = {
   delete: "Delete",
   deleteComment: "Delete this comment?",
   deleteReply: "Delete this reply?",
+  pending: "Waiting for approval",
+  report: "Report",
+  reason: "What is wrong with it?",
+  reported: "Reported. Thank you.",
   rating: "Your rating",
   text: "Your comment",
   errors: {
