@@ -148,10 +148,11 @@ router.cache = ResponseCache(stage.cache_seconds)
 
 @router.route("POST /guests", status=201, errors=(SlowDown,), body=Body(4 * KB))
 def post_guest(body: guest_schemas.GuestBody, caller: Caller) -> guest_schemas.Guest:
-    """Sign in as a guest with a random `sub`. A guest with a token keeps the `sub` and gets another name.
+    """Sign in as a guest, or rename one.
 
-    An address may have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has
-    this path (`HUBBUB_GUESTS`).
+    A new guest has a random `sub`. A guest with a token keeps the `sub` and gets another name. An address may
+    have 60 guests at once, and one more every ten seconds. Only a stage that allows guests has this path
+    (`HUBBUB_GUESTS`).
     """
     return guests.sign_in(new_context(), body, caller)
 

@@ -63,8 +63,7 @@ BEARER = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": "JWT",
-    "description": "A signed token. `sub` is the player or author. Calls for admins need the scope `admin`. "
-    "`.venv/bin/python -m ops token --stage local --sub me` prints a token for a local run.",
+    "description": "Calls for admins need the scope `admin`.",
 }
 
 
@@ -85,7 +84,9 @@ def describe(router: Router, version: str) -> Schema:
             "version": version,
             "summary": "Live numbers for a web site",
             "description": "JSON, camelCase, UTF-8. Times are ISO 8601; responses are in UTC. An error is "
-            '`{"code", "message"}`. The code is stable, and the message names the field or the resource.',
+            '`{"code", "message"}`. The code is stable, and the message names the field or the resource. '
+            "`.venv/bin/hubbub token --stage local --sub me` prints a token for a local run. Its `sub` is "
+            "the player or author. `--scope admin` makes it the token of an admin.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": ".", "description": "The stage that served this document"}],

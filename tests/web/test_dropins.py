@@ -1391,6 +1391,8 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
         ),
         (challenge(product, "phone", token=token(product, "me")), "You have found 2 of 3."),
         (challenge(product, "phone"), "Your name"),
+        (challenge(product, "missing"), "There is no challenge named missing."),
+        (leaderboard(product, "missing"), "There is no leaderboard named missing."),
         (chat(product, "phone"), "Start chatting"),
         (example(product, "views.js"), "Views of this page"),
     ):

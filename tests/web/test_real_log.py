@@ -336,6 +336,8 @@ def test_without_a_network_it_is_not_live(browser: Browser, product: Run) -> Non
     with dashboard(browser, product) as page:
         page.context.set_offline(True)
         page.wait_for_selector("#state:text-is('Offline')", timeout=5_000)
+        page.get_by_text("No response from the server.").wait_for()
+        assert find_accessibility_violations(page) == []
         page.context.set_offline(False)
         wait_until_live(page)
     with dashboard(browser, product) as page:  # a network whose loss the browser does not notice

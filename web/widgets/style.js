@@ -18,6 +18,7 @@ export const STYLE = `
 .root { position: relative; display: grid; grid-template-columns: minmax(0, 1fr); gap: 10px; align-content: start; }
 h3, p, ol, ul, dl, dd, fieldset { margin: 0; padding: 0; border: 0; list-style: none; }
 h3 { min-height: 1.3em; font-size: 16px; line-height: 1.3; }
+h3:empty { visibility: hidden; }
 p:empty { display: none; }
 .quiet { color: var(--h-quiet); font-size: 13px; font-weight: 400; }
 .row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px; }
