@@ -120,7 +120,7 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
         first = comments.filter(has_text=f"{EVIL} 2")
         first.get_by_role("button", name="Hide").click()
         first.get_by_role("button", name="Show again").wait_for()
-        page.get_by_label("Hidden").check(force=True)
+        card(page, "Comments").get_by_label("Hidden").check(force=True)
         page.wait_for_function("() => document.querySelectorAll('#comments article').length == 1")
         comments.get_by_role("button", name="Show again").click()
         comments.get_by_role("button", name="Hide").click()
@@ -133,6 +133,52 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
         assert [EVIL in text for text in comments.all_inner_texts()] == [True, True]
         assert page.locator("#comments article img").count() == 0
     assert product.call("GET", "/products/boot/hidden", token=token(product, "a", "admin"))[1]["items"] == []
+
+
+def test_the_queue_is_decided_with_keys(browser: Browser, product: Run) -> None:
+    """Approve, keep, hide and delete what waits, in the order of time."""
+    who = token(product, "admin-2", "admin")
+    assert product.call("PUT", "/products/queue", {"approve": True}, who)[0] == 201
+    for author in ("ann", "bob", "eve"):
+        comment(product, "queue", author, f"{EVIL} of {author}")
+    comment(product, "open", "dan", "A reported text.")
+    [made] = product.call("GET", "/products/open/comments")[1]["items"]
+    path = f"/products/open/comments/{made['id']}"
+    assert product.call("POST", f"{path}/replies", {"text": "A reply."}, token(product, "fay"))[0] == 201
+    [reply] = product.call("GET", f"{path}/replies")[1]["items"]
+    for reader, body in (("ann", {"reason": "Spam"}), ("bob", {"reason": "Rude", "reply": reply["id"]})):
+        assert product.call("POST", f"{path}/reports", body, token(product, reader))[0] == 201
+    with admin_page(browser, product) as page:
+        queue = card(page, "Moderation queue")
+        texts = queue.get_by_role("article")
+        texts.nth(4).wait_for()
+        assert [EVIL in text for text in texts.all_inner_texts()] == [True, True, True, False, False]
+        queue.get_by_role("button", name="Keys").click()
+        queue.get_by_text("delete, pressed twice").wait_for()
+        assert find_accessibility_violations(page) == []
+        page.keyboard.press("?")
+        assert not queue.get_by_text("delete, pressed twice").is_visible()
+        for keys, left in (("ja", 4), ("jkh", 3), ("dd", 2), ("a", 1)):
+            for key in keys:
+                page.keyboard.press(key)
+            page.wait_for_function(f"() => document.querySelectorAll('#queue article').length == {left}")
+        assert "A reply." in texts.inner_text()
+        assert "Rude" in texts.inner_text()
+        page.keyboard.press("h")
+        queue.get_by_text("Nothing waits.").wait_for()
+        queue.get_by_label("Hidden").check(force=True)
+        texts.nth(1).wait_for()
+        page.get_by_label("Product", exact=True).press("j")  # a key in another field is a letter
+        assert page.get_by_label("Product", exact=True).input_value() == "j"
+    listed = product.call("GET", "/products/queue/comments")[1]["items"]
+    assert [item["author"] for item in listed] == ["ann"]
+    states = {
+        item["author"]: item["state"] for item in product.call("GET", "/comments", token=who)[1]["items"]
+    }
+    assert (states["ann"], states["bob"], states["dan"]) == ("approved", "hidden", "approved")
+    assert "eve" not in states
+    assert product.call("GET", f"{path}/replies")[1]["items"] == []
+    assert product.call("GET", "/comments/reports", token=who)[1]["items"] == []
 
 
 def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, product: Run) -> None:
@@ -168,7 +214,7 @@ def test_the_newest_comments_of_all_products_are_moderated(browser: Browser, pro
         kettle.get_by_role("link", name="kettle").click()
         page.wait_for_url("**#product/kettle")
         card(page, "Comments").get_by_text("No comments.").wait_for()
-        page.get_by_label("Hidden").check(force=True)
+        card(page, "Comments").get_by_label("Hidden").check(force=True)
         comments.filter(has_text="on the kettle").wait_for()
 
 

@@ -10,6 +10,7 @@ import { authorization, getConfig, token } from "./client.js";
 import { loadBoard, loadChallenge, loadSite } from "./definitions.js";
 import { showLists } from "./lists.js";
 import { showNewest, showProduct, showReports } from "./moderation.js";
+import { showQueue } from "./queue.js";
 import * as provider from "./sign-in.js";
 import { showQuarantine, watch } from "./stream.js";
 
@@ -24,6 +25,7 @@ function signIn() {
   byId("signed-in").hidden = false;
   warn("");
   showLists();
+  showQueue();
   showNewest();
   showReports();
   showQuarantine();
