@@ -28,7 +28,7 @@ from chalicelib.leaderboards import boards, scores
 from chalicelib.ranking import deepening
 from tests.histories.event_sources import Queue
 from tests.histories.network import FaultyGateway
-from tests.histories.scenario import PAGES, PATHS, Action
+from tests.histories.scenario import BLOCKED, PAGES, PATHS, Action
 from tests.histories.world import BEGIN, World
 from tests.support.contexts import new_context
 from tests.support.gateway import request
@@ -36,6 +36,7 @@ from tests.support.gateway import request
 PATIENCE = 0.9  # the probability of a retry
 CONCURRENT = {"views", "score", "path", "edit", "vote"}  # requests that may be sent twice at the same time
 PLANTED = "planted"  # an attribute of malformed items, which the product ignores
+HIDE = {"hidden": True}
 ODD = "odd"  # the product that malformed comments are on
 HUNT = {"challenge": "hunt"}
 GOOD: Item = {"rating": 3, "language": "en", "text": "mended", "author": "somebody", "revision": 1}
@@ -69,6 +70,7 @@ class Known:
     comments: dict[tuple[str, str], Any] = field(default_factory=dict)  # {}: none, None: unknown
     comment_ids: dict[tuple[str, str], str] = field(default_factory=dict)
     moderated_comments: set[tuple[str, str]] = field(default_factory=set)  # which the admin has touched
+    approved_texts: set[str] = field(default_factory=set)  # ids that the admin may have approved or shown
     votes: dict[tuple[str, str], bool | None] = field(default_factory=dict)  # comment, reader; None: unknown
     replies: dict[tuple[str, str, str], bool | None] = field(default_factory=dict)  # product, comment, reply
     texts_with_key: set[str] = field(default_factory=set)  # of replies with an idempotency key
@@ -235,7 +237,7 @@ class Visitor:
     def _comment(self, product: str, rating: int, language: str, has_key: bool) -> Request:
         key = (product, self.name)
         before = self.known.comments.get(key, {})
-        body = {"rating": rating, "language": language, "text": f"so {self._number}"}
+        body = {"rating": rating, "language": language, "text": self._text("so")}
         token = self._token(has_key)
 
         def done(response: Any) -> None:
@@ -261,6 +263,7 @@ class Visitor:
         if not (known := self.known.comments.get(key)):
             return None
         body, etag = {"rating": rating, "language": language}, "*" if matches else None
+        body |= {"text": self._text("now")} if self._number % 2 else {}
         given = {"path": self._find_comment(*key), "body": body, "caller": self.caller}
         edit = call("patch_comment", **given, if_match=etag)
         return self._changing(self.known.comments, key, known | body, edit)
@@ -307,7 +310,7 @@ class Visitor:
     def _reply(self, product: str, author: int, has_key: bool) -> Request | None:
         if (path := self._find_comment(product, f"person-{author}")) is None:
             return None
-        text = f"{self.name} replies {self._number}"
+        text = self._text(f"{self.name} replies")
         self.known.texts_with_key |= {text} if has_key else set()
 
         def done(response: Any) -> None:
@@ -332,6 +335,10 @@ class Visitor:
         return Request(call("get_entries", path={"board": board}, query={}))
 
     # -- what the actions refer to -----------------------------------------------------------------
+
+    def _text(self, beginning: str) -> str:
+        """Return a text, which is pending in one of three cases."""
+        return f"{beginning} {self._number}{f' {BLOCKED}' * (self._number % 3 == 0)}"
 
     def _token(self, has_key: bool) -> str | None:
         return f"{self.name}-{self._number}" if has_key else None
@@ -362,25 +369,33 @@ class Admin(Visitor):
         self.messages: list[str] = []  # malformed queue messages
         self._table, self._queue = table, queue
 
-    def _hide(self, product: str, visitor: int, hidden: bool = True, **_: Any) -> Request | None:
+    def _hide(self, product: str, visitor: int, body: Any = HIDE, **_: Any) -> Request | None:
         key = (product, f"person-{visitor}")
         if (path := self._find_comment(*key)) is None:
             return None
         self.known.moderated_comments.add(key)
-        given = {"path": path, "body": {"hidden": hidden}, "caller": self.caller}
+        self.known.approved_texts |= set() if body == HIDE else {path["id"]}
+        given = {"path": path, "body": body, "caller": self.caller}
         return Request(call("patch_comment", **given, if_match=None))
 
     def _show(self, **task: Any) -> Request | None:
-        return self._hide(**task, hidden=False)
+        return self._hide(**task, body={"hidden": False})
 
-    def _mute(self, number: int, hidden: bool = True, **_: Any) -> Request | None:
+    def _approve(self, **task: Any) -> Request | None:
+        return self._hide(**task, body={"state": "approved"})
+
+    def _mute(self, number: int, body: Any = HIDE, **_: Any) -> Request | None:
         if (key := self._find_reply(number)) is None:
             return None
-        given = {"path": _reply_path(key), "body": {"hidden": hidden}, "caller": self.caller}
+        self.known.approved_texts |= set() if body == HIDE else {key[2]}
+        given = {"path": _reply_path(key), "body": body, "caller": self.caller}
         return Request(call("patch_reply", **given))
 
     def _unmute(self, **task: Any) -> Request | None:
-        return self._mute(**task, hidden=False)
+        return self._mute(**task, body={"hidden": False})
+
+    def _admit(self, **task: Any) -> Request | None:
+        return self._mute(**task, body={"state": "approved"})
 
     def _withdraw(self, visitor: int, number: int, path: str, **_: Any) -> Request:
         player = HUNT | {"player": f"person-{visitor}"}

@@ -39,7 +39,7 @@ from ops.maintenance.audit import scan
 from tests.histories.clients import Admin, Chatter, Known, Visitor
 from tests.histories.event_sources import Queue, Stream
 from tests.histories.network import FaultyGateway, Network, Planted
-from tests.histories.scenario import BOARDS, LIMIT, PATHS, Scenario, scenario
+from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, Scenario, scenario
 from tests.histories.world import Stuck, World
 from tests.support.contexts import new_context
 from tests.support.interleavings import Sequential
@@ -221,7 +221,7 @@ def started(
         gateway, known, plan = FaultyGateway(world), Known(), scenario(world.seed)
         messages = Queue(world, lambda event, context: app.write_views(event, context))
         stream = Stream(world, engine.client("dynamodbstreams"), arn, _consume)
-        stage = app.stage._replace(queue_url="simulated" if plan.has_queue else "")
+        stage = app.stage._replace(queue_url="simulated" if plan.has_queue else "", comments_block=(BLOCKED,))
         for patch in (
             mock.patch.object(app, "connect", return_value=table),
             mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),

@@ -32,7 +32,7 @@ from chalicelib.views import traits
 from chalicelib.views.sites import derive_listing
 from ops.maintenance import audit
 from tests.histories.clients import ODD, PLANTED, call
-from tests.histories.scenario import BOARDS, LIMIT, PATHS, PRODUCTS
+from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, PRODUCTS
 from tests.histories.world import BEGIN
 from tests.support.contexts import new_context
 
@@ -319,6 +319,21 @@ def reactions(history: History) -> Iterator[str]:
     yield from (f"twice: {text}" for text in known.texts_with_key if texts[text] > 1)
 
 
+def moderation(history: History) -> Iterator[str]:
+    """Check that no blocked text is published without an approval, and that pending ones are in their list."""
+    for product, sk, item in _find(history, "PRODUCT#", ""):
+        kind, *parts = sk.split("#")
+        if kind not in ("COMMENT", "HIDDEN", "REPLY") or product == ODD:
+            continue
+        is_shown = kind != "HIDDEN" and "hidden" not in item
+        if is_shown and BLOCKED in item["text"] and parts[-1] not in history.known.approved_texts:
+            yield f"{sk} is published without an approval"
+        if is_shown and "pending" in item:
+            yield f"{sk} is published and pending"
+        if item["gsi1pk"].startswith("PENDING_") != ("pending" in item):
+            yield f"{sk} is in the list {item['gsi1pk']}"
+
+
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
     expected, items = set(), _by_key(history)
@@ -441,14 +456,24 @@ def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
     """Return the lists of boards, challenges, comments, replies and leaders, beside what is stored."""
     shown = list(_find(history, "PRODUCT#", comments_of.COMMENT))
     hidden = _find(history, "PRODUCT#", comments_of.HIDDEN)
-    comments = [(product, id, item["rating"]) for product, id, item in (*shown, *hidden)]
-    replies = [(product, *rest.split("#")) for product, rest, _ in _find(history, "PRODUCT#", "REPLY#")]
+    comments = {is_pending: list[tuple[Any, ...]]() for is_pending in (False, True)}
+    for product, id, item in (*shown, *hidden):
+        comments["pending" in item].append((product, id, item["rating"]))
+    replies = {is_pending: list[tuple[Any, ...]]() for is_pending in (False, True)}
+    for product, rest, item in _find(history, "PRODUCT#", "REPLY#"):
+        replies["pending" in item].append((product, *rest.split("#")))
+    commented, replied = (
+        ("get_all_comments", "product", "id", "rating"),
+        ("get_all_replies", "product", "comment", "id"),
+    )
     fives = Counter(product for product, _, item in shown if item["rating"] == 5)
     return {
         "the list of boards": (_listed("get_boards", "board"), [(name,) for name in BOARDS]),
         "the list of challenges": (_listed("get_challenges", "challenge"), [("hunt",)]),
-        "the list of comments": (_listed("get_all_comments", "product", "id", "rating"), comments),
-        "the list of replies": (_listed("get_all_replies", "product", "comment", "id"), replies),
+        "the list of comments": (_listed(*commented), comments[False]),
+        "the list of pending comments": (_listed(*commented, state="pending"), comments[True]),
+        "the list of replies": (_listed(*replied), replies[False]),
+        "the list of pending replies": (_listed(*replied, state="pending"), replies[True]),
         "the list of leaders": (_listed("get_leaders", "product", "five_star"), list(fives.items())),
     }
 
@@ -817,7 +842,7 @@ def permissions(history: History) -> Iterator[str]:
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     invariant.__name__: invariant
     for invariant in (
-        *(handlers, views, sites, scores, seasons, ranks, challenge, comments, reactions, lists),
+        *(handlers, views, sites, scores, seasons, ranks, challenge, comments, reactions, moderation, lists),
         *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )
 }

@@ -20,7 +20,7 @@ import app
 from chalicelib.aggregates import engine as engine_of_sums
 from chalicelib.api.auth import Caller
 from chalicelib.chat import bans, connections, handlers, matchmaker, receipts
-from chalicelib.comments import cleanup, comments
+from chalicelib.comments import cleanup, comments, moderation
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import boards, scores
@@ -190,6 +190,11 @@ def _as_admin(function: Wrapper, *, caller: Caller, **given: Any) -> Any:
     return function(**given, caller=caller._replace(admin=True))
 
 
+def _publish(function: Wrapper, *arguments: Any) -> str:
+    state = function(*arguments)
+    return "approved" if state == "pending" else state
+
+
 def _count_twice(function: Wrapper, path: str, depth: int, nodes: tree.Nodes) -> Any:
     """Count the bucket's own counter as better, though its players are counted through the index."""
     *_, (prefix, digits) = tree.steps(path, depth)
@@ -299,6 +304,7 @@ FAULTS = {
         unconditional("an edit overwrites another one", "PRODUCT#", "COMMENT#", "Put"),
         without("a deleted comment keeps its author's place", "PRODUCT#", "AUTHOR#", "Delete"),
         Mutant("a comment is not listed", comments, "list_attributes", lambda f, *a: {}),
+        Mutant("an edit publishes a pending comment", moderation, "choose_state", _publish),
         Mutant("a stranger may change comments", app, "patch_comment delete_comment", _as_admin),
     ),
     "reactions": (
@@ -311,6 +317,7 @@ FAULTS = {
         without("a comment is deleted beside its first vote", "PRODUCT#", "COUNTERS#", "ConditionCheck"),
         Mutant("the votes of a deleted comment stay", cleanup, "step", lambda f, *a: None),
         Mutant("the stream's filter drops cleanups", filters, "passes", _without_cleanups),
+        Mutant("a blocked text is published", moderation, "must_wait", lambda f, *a: False),
         Mutant("a stranger may change replies", app, "patch_reply delete_reply", _as_admin),
     ),
     "arrivals": (

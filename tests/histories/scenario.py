@@ -23,6 +23,7 @@ PATHS = ("oak", "mill", "well", "bridge", "tower")
 LIMIT = 3  # paths that a player may find
 PRODUCTS = ("garment", "lamp")
 LANGUAGES = ("en", "de")
+BLOCKED = "blocked"  # the word that makes a text pending
 # Few instants, so that some views are the same; a client's clock may be far off.
 VIEW_SECONDS = (0, 0, -1, -3600, -3700, -90_000, 200, 5_000, -700_000)
 POISONED = ("comment", "comment", "comment", "progress", "event", "score", "message")
@@ -30,6 +31,7 @@ REQUESTS = {"views": 7, "score": 7, "path": 6, "comment": 5, "edit": 3, "uncomme
 ADMIN_TASKS = {
     "hide": 3,
     "show": 3,
+    "approve": 3,
     "withdraw": 2,
     "remove": 1,
     "season": 1,
@@ -62,14 +64,14 @@ EVERYTHING = Theme("everything", REQUESTS, ADMIN_TASKS, FRAMES)
 THEMES = (
     Theme("scores", {"score": 9, "read": 1}, {"remove": 1, "season": 1}, {}),
     Theme("paths", {"path": 1}, {"withdraw": 1}, {}, is_one_player=True),
-    Theme("comments", {"comment": 2, "edit": 6, "uncomment": 1}, {"hide": 1, "show": 1}, {}),
+    Theme("comments", {"comment": 2, "edit": 6, "uncomment": 1}, {"hide": 1, "show": 1, "approve": 2}, {}),
     Theme("arrivals", {}, {}, {}, is_rush=True, calm=0.8),
     Theme("talks", {}, {}, FRAMES),
     Theme("bans", {}, {"ban": 1}, {"report": 3, "disconnect": 5, "find": 2, "message": 1, "resume": 1}),
     Theme(
         "reactions",
         {"comment": 3, "edit": 2, "uncomment": 1, "vote": 6, "unvote": 2, "reply": 3, "unreply": 2},
-        {"hide": 1, "show": 1, "mute": 2, "unmute": 1},
+        {"hide": 1, "show": 1, "approve": 1, "mute": 2, "unmute": 1, "admit": 2},
         {},
     ),
 )
