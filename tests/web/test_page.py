@@ -192,7 +192,9 @@ def widget_codes() -> dict[str, set[str]]:
     description = describe(app.router, app.VERSION)
     named = re.compile(r'(GET|POST|PUT|PATCH|DELETE)"?.*? ([a-z][\w/{}-]+)')
     scripts = {name: (WEB / "widgets" / f"{name}.js").read_text() for name in FEATURES}
-    scripts["comments"] += (WEB / "widgets" / "replies.js").read_text()
+    scripts["comments"] += "".join(
+        (WEB / "widgets" / f"{part}.js").read_text() for part in ("reactions", "replies")
+    )
     found: dict[str, set[str]] = {}
     for name, script in scripts.items():
         found[name] = set(OWN)

@@ -5,7 +5,7 @@ import { HubbubError } from "../lib/core.js";
 import { entry, form } from "./comment.js";
 import { findLanguage, languageTag, newKey, Widget } from "./element.js";
 import { forget, readPending, remember } from "./pending.js";
-import { reactions } from "./replies.js";
+import { reactions } from "./reactions.js";
 
 const RETRY = 5000; // ms until a page of the list is loaded again
 const AGGREGATED = 700; // ms after which the statistics usually include a write

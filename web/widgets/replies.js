@@ -1,92 +1,29 @@
-// Votes for a comment, and the replies to it, which load when they are opened.
+// The replies to a comment, which load when they are opened.
 
 import { make, onSubmit } from "../lib/dom.js";
-import { attempts, deleteButton, signature } from "./comment.js";
 import { newKey } from "./element.js";
-import { reportButton } from "./report.js";
-import { paragraphs } from "./text.js";
 
 const LONGEST = 2000; // characters of a reply
 const PAGE = 10;
-const KEY = "hubbub.votes";
-const MOST = 1000; // votes that are remembered
-
-// The API counts votes and does not list them, so this browser remembers those of its visitors. A vote from another
-// browser is unknown here. Casting it again changes nothing.
-let votes = []; // where the browser forbids storage, they last until the page is closed
-
-function readVotes() {
-  try {
-    votes = JSON.parse(localStorage.getItem(KEY)) ?? votes;
-  } catch { /* there is no storage, or something else in it */ }
-  return votes;
-}
-
-function remember(vote, isCast) {
-  votes = [...readVotes().filter((other) => other !== vote), ...(isCast ? [vote] : [])].slice(-MOST);
-  try {
-    localStorage.setItem(KEY, JSON.stringify(votes));
-  } catch { /* the browser forbids storage */ }
-}
 
 /**
- * Create the elements of a comment's votes and replies. `send` sends a call as the visitor, whose id `visitor` returns.
- * A guest has no id before the first call. Visitors who cannot react, because they are not signed in, see the numbers.
+ * Create the `element` of the replies to a comment, which `load` fills from the first one. `send` sends a call as the
+ * visitor, whose id `visitor` returns. `draw` creates the element of a reply, and `attempt` shows the error of an action.
  */
-export function reactions(comment, widget, { product, isMine, mayReact, visitor, send }) {
-  const { text } = widget, address = { product, id: comment.id };
-  const [problem, attempt] = attempts(widget);
-  const row = make("div", { part: "reactions", className: "row" });
-  let thread = null, replies = [], cursor, key = newKey();
-
-  // -- votes -------------------------------------------------------------------------------------------
-
-  const count = make("span", { className: "quiet" });
-  const vote = make("button", { type: "button", part: "vote", onclick: () => attempt(toggleVote) }, text.helpful, " ", count);
-  const hasVoted = () => readVotes().includes(`${visitor()} ${comment.id}`);
-  const showVotes = () => {
-    vote.ariaPressed = String(hasVoted());
-    count.textContent = widget.formats.count(comment.votes);
-  };
-  showVotes();
-  if (mayReact && !isMine) row.append(vote);
-  else if (comment.votes) row.append(make("span", { className: "quiet" }, text.foundHelpful(comment.votes)));
-
-  async function toggleVote() {
-    const isCast = !hasVoted();
-    const body = await send(`${isCast ? "PUT" : "DELETE"} products/{product}/comments/{id}/vote`, address);
-    comment.votes = isCast ? body.votes : Math.max(0, comment.votes - 1);
-    remember(`${visitor()} ${comment.id}`, isCast);
-    showVotes();
-  }
-
-  // -- replies -----------------------------------------------------------------------------------------
-
-  const toggle = make("button", { type: "button", className: "link", ariaExpanded: "false", onclick: () => attempt(open) });
+export function replies(comment, widget, { address, mayReact, visitor, send, draw, attempt, toggle, showCount }) {
+  const { text } = widget;
+  let shown = [], cursor, key = newKey();
   const list = make("ol", { part: "replies" });
   const more = make("button", { type: "button", onclick: () => attempt(loadMore) }, text.moreReplies);
-  const showCount = () => { toggle.textContent = comment.replies ? text.replies(comment.replies) : text.reply; };
-  showCount();
-  if (mayReact || comment.replies) row.append(toggle);
-  const report = (more) => (reason) => send("POST products/{product}/comments/{id}/reports", { ...address, ...more, reason });
-  if (mayReact && !isMine) row.append(reportButton(widget, row, report()));
-
-  async function open() {
-    if (thread) {
-      thread.remove();
-      thread = null;
-    } else {
-      [replies, cursor] = [[], undefined];
-      if (comment.replies || visitor()) await load(); // one that is pending is not counted
-      thread = make("div", { part: "thread" }, list, more, mayReact ? form() : make("p", { className: "quiet" }, text.signInToReply));
-      show();
-      row.after(thread);
-      if (!comment.replies) thread.querySelector("textarea")?.focus();
-    }
-    toggle.ariaExpanded = String(Boolean(thread));
-  }
+  const element = make("div", { part: "thread" }, list, more, mayReact ? form() : make("p", { className: "quiet" }, text.signInToReply));
 
   async function load() {
+    [shown, cursor] = [[], undefined];
+    if (comment.replies || visitor()) await loadPage(); // one that is pending is not counted
+    show();
+  }
+
+  async function loadPage() {
     const page = await widget.call("GET products/{product}/comments/{id}/replies", { ...address, limit: PAGE, cursor }, { signed: Boolean(visitor()) });
     cursor = page.cursor ?? undefined;
     add(...page.items);
@@ -94,33 +31,26 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
 
   /** Add replies in the order of their ids, which is that of time. A reply posted here may come again in a page. */
   function add(...items) {
-    const all = new Map([...replies, ...items].map((reply) => [reply.id, reply]));
-    replies = [...all.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+    const all = new Map([...shown, ...items].map((reply) => [reply.id, reply]));
+    shown = [...all.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   function show() {
-    list.replaceChildren(...replies.map(draw));
+    list.replaceChildren(...shown.map((reply) => draw(reply, () => remove(reply))));
     more.hidden = !cursor;
     showCount();
   }
 
   async function loadMore() {
-    const known = new Set(replies);
-    await load();
+    const known = new Set(shown);
+    await loadPage();
     show();
-    list.children[replies.findIndex((reply) => !known.has(reply))]?.focus();
-  }
-
-  function draw(reply) {
-    const head = make("p", { className: "row" }, ...signature(reply, widget));
-    if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(() => remove(reply)), text.delete, text.deleteReply));
-    else if (mayReact) head.append(reportButton(widget, head, report({ reply: reply.id })));
-    return make("li", { part: "reply", tabIndex: -1 }, head, paragraphs(reply));
+    list.children[shown.findIndex((reply) => !known.has(reply))]?.focus();
   }
 
   async function remove(reply) {
     await send("DELETE products/{product}/comments/{id}/replies/{reply}", { ...address, reply: reply.id });
-    replies = replies.filter((other) => other !== reply);
+    shown = shown.filter((other) => other !== reply);
     comment.replies -= reply.state !== "pending";
     show();
     toggle.focus();
@@ -142,5 +72,5 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
     return made;
   }
 
-  return [row, problem];
+  return { element, load };
 }

@@ -1,0 +1,89 @@
+// Votes for a comment, the button that opens its replies, and the one that reports it.
+
+import { make } from "../lib/dom.js";
+import { attempts, deleteButton, signature } from "./comment.js";
+import { reportButton } from "./report.js";
+import { paragraphs } from "./text.js";
+
+const KEY = "hubbub.votes";
+const MOST = 1000; // votes that are remembered
+
+// The API counts votes and does not list them, so this browser remembers those of its visitors. A vote from another
+// browser is unknown here. Casting it again changes nothing.
+let votes = []; // where the browser forbids storage, they last until the page is closed
+
+function readVotes() {
+  try {
+    votes = JSON.parse(localStorage.getItem(KEY)) ?? votes;
+  } catch { /* there is no storage, or something else in it */ }
+  return votes;
+}
+
+function remember(vote, isCast) {
+  votes = [...readVotes().filter((other) => other !== vote), ...(isCast ? [vote] : [])].slice(-MOST);
+  try {
+    localStorage.setItem(KEY, JSON.stringify(votes));
+  } catch { /* the browser forbids storage */ }
+}
+
+/**
+ * Create the elements of a comment's votes and replies. `send` sends a call as the visitor, whose id `visitor` returns.
+ * A guest has no id before the first call. Visitors who cannot react, because they are not signed in, see the numbers.
+ */
+export function reactions(comment, widget, { product, isMine, mayReact, visitor, send }) {
+  const { text } = widget, address = { product, id: comment.id };
+  const [problem, attempt] = attempts(widget);
+  const row = make("div", { part: "reactions", className: "row" });
+  let thread = null;
+
+  // -- votes -------------------------------------------------------------------------------------------
+
+  const count = make("span", { className: "quiet" });
+  const vote = make("button", { type: "button", part: "vote", onclick: () => attempt(toggleVote) }, text.helpful, " ", count);
+  const hasVoted = () => readVotes().includes(`${visitor()} ${comment.id}`);
+  const showVotes = () => {
+    vote.ariaPressed = String(hasVoted());
+    count.textContent = widget.formats.count(comment.votes);
+  };
+  showVotes();
+  if (mayReact && !isMine) row.append(vote);
+  else if (comment.votes) row.append(make("span", { className: "quiet" }, text.foundHelpful(comment.votes)));
+
+  async function toggleVote() {
+    const isCast = !hasVoted();
+    const body = await send(`${isCast ? "PUT" : "DELETE"} products/{product}/comments/{id}/vote`, address);
+    comment.votes = isCast ? body.votes : Math.max(0, comment.votes - 1);
+    remember(`${visitor()} ${comment.id}`, isCast);
+    showVotes();
+  }
+
+  // -- replies and reports -----------------------------------------------------------------------------
+
+  const toggle = make("button", { type: "button", className: "link", ariaExpanded: "false", onclick: () => attempt(open) });
+  const showCount = () => { toggle.textContent = comment.replies ? text.replies(comment.replies) : text.reply; };
+  const report = (more) => (reason) => send("POST products/{product}/comments/{id}/reports", { ...address, ...more, reason });
+  showCount();
+  if (mayReact || comment.replies) row.append(toggle);
+  if (mayReact && !isMine) row.append(reportButton(widget, row, report()));
+
+  function draw(reply, remove) {
+    const head = make("p", { className: "row" }, ...signature(reply, widget));
+    if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(remove), text.delete, text.deleteReply));
+    else if (mayReact) head.append(reportButton(widget, head, report({ reply: reply.id })));
+    return make("li", { part: "reply", tabIndex: -1 }, head, paragraphs(reply));
+  }
+
+  async function open() {
+    const isOpen = thread?.element.isConnected;
+    thread ??= (await import("./replies.js")).replies(comment, widget, { address, mayReact, visitor, send, draw, attempt, toggle, showCount });
+    if (isOpen) thread.element.remove();
+    else {
+      await thread.load();
+      row.after(thread.element);
+      if (!comment.replies) thread.element.querySelector("textarea")?.focus();
+    }
+    toggle.ariaExpanded = String(!isOpen);
+  }
+
+  return [row, problem];
+}
