@@ -182,7 +182,7 @@ def list_assumptions(assumed: Assumed) -> list[str]:
     return [
         f"a request takes {assumed.request_ms:g} ms and a batch {assumed.batch_ms:g} ms, "
         f"at {assumed.memory:g} GB (not measured on AWS)",
-        f"a batch of the stream has {assumed.batch:,} records; a busier site has larger, cheaper batches",
+        f"records in a batch of the stream: {assumed.batch:,}; a busier site has larger, cheaper batches",
         f"an invocation logs {LOG_BYTES} bytes, and logs are kept for less than a month",
         "each view is one request; a site that batches views pays for fewer requests",
         "each request with a token invokes the authorizer; API Gateway's cache of five minutes reduces this",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ops.aws.cloudformation import ChangeSet
     from ops.aws.provision import Clients
 
-STAGE = click.option("--stage", required=True, help="The stage. A new stage is created as a copy of dev.")
+STAGE = click.option("--stage", required=True, help="The stage.")
+NEW_STAGE = click.option("--stage", required=True, help="The stage. A new stage is created as a copy of dev.")
 PARAMETER = click.option(
     "--parameter", "pairs", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the template."
 )
@@ -29,7 +30,7 @@ QUEUE = click.option(
 
 
 @click.command()
-@STAGE
+@NEW_STAGE
 @YES
 @PARAMETER
 @QUEUE
@@ -50,7 +51,7 @@ def provision(
 
 
 @click.command()
-@STAGE
+@NEW_STAGE
 @YES
 @PARAMETER
 @QUEUE
@@ -237,7 +238,7 @@ def destroy(stage: str, yes: bool, delete_data: bool) -> None:
 
 
 @click.command()
-@STAGE
+@NEW_STAGE
 @click.argument("output", type=click.Path(file_okay=False, path_type=Path), default="out")
 def package(stage: str, output: Path) -> None:
     """Write a stage as one stack for `aws cloudformation package`: sam.yaml and deployment.zip."""

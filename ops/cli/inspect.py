@@ -139,14 +139,14 @@ def _show_bill(lines: list[Line], assumptions: list[str], prices: Any, as_json: 
 def _show(found: dict[str, Any]) -> None:
     """Print the status of a stage, then its problems."""
     table, lag = found["table"], found["lagSeconds"]
-    queues = {name: "(no queue)" if n is None else f"{n:,}" for name, n in found["queues"].items()}
+    waiting, dead, failed = (found["queues"][name] for name in ("views", "deadViews", "streamFailures"))
     lines = {
         "stage": found["stage"],
         "table": f"{table['name']}, {table['state'].lower()}, about {table['items']:,} items",
         "lag": "unknown: no recent records in the stream" if lag is None else f"{lag:.1f} s",
         "quarantine": f"{found['quarantine']:,} images",
-        "views": f"{queues['views']} messages waiting, {queues['deadViews']} dead letters",
-        "batches": f"{queues['streamFailures']} stream batches failed for good",
+        "views": "no queue" if waiting is None else f"{waiting:,} messages waiting, {dead:,} dead letters",
+        "batches": "no queue" if failed is None else f"{failed:,} stream batches failed for good",
         "mappings": "none (local engine)"
         if found["mappings"] is None
         else f"{len(found['mappings'])} misconfigured"

@@ -44,6 +44,11 @@ def test_the_example_of_a_command_is_a_command(
     assert f"Example: {example}" in " ".join(run(name, "--help")[1].split())
 
 
+def test_only_a_command_that_creates_a_stage_says_so() -> None:
+    says_so = {name for name in main.commands if "A new stage is created" in run(name, "--help")[1]}
+    assert says_so == {"provision", "deploy", "package"}
+
+
 def test_an_error_is_json_where_the_result_would_be() -> None:
     for arguments, code in (
         (("status", "--json", "--stag", "x"), "usage"),
