@@ -11,7 +11,9 @@ FEATURE = Feature(
     items=(
         Kind("CHALLENGE#*", "DEFINITION"),
         Kind("CHALLENGE#*", "STATISTICS", is_sum=True, is_live=True),
+        Kind("CHALLENGE#*", "FINDERS#*", is_sum=True),
         Kind("CHALLENGE#*", "PROGRESS", is_applied=True),
+        Kind("CHALLENGE#*", "PATH#*", is_applied=True),
         Kind("CHALLENGE#*", "*"),
         Kind("TREE#CHALLENGE#*", "NODE", is_sum=True),
         Kind("TREE#CHALLENGE#*", "DEEPEN", is_applied=True),

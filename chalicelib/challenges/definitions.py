@@ -70,9 +70,10 @@ class Definition(NamedTuple):
         """Return the normalized form of a path."""
         return normalize(path, self.normalization)
 
-    def accepts(self, normalized: str) -> bool:
-        """Return whether a normalized path is one of the answers."""
-        return bool(normalized) and hash_answer(normalized, self.salt, self.cost) in self.answers
+    def find_answer(self, normalized: str) -> bytes:
+        """Return the digest of a normalized path if it is one of the answers, or else nothing."""
+        digest = hash_answer(normalized, self.salt, self.cost) if normalized else b""
+        return digest if digest in self.answers else b""
 
     def check_open(self, now: datetime) -> None:
         """Raise NotOpen before the opening, and from the closing on."""

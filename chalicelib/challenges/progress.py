@@ -3,8 +3,9 @@
 | item | pk | sk | holds |
 |---|---|---|---|
 | progress | `CHALLENGE#<c…>#PLAYER#<p…>` | `PROGRESS` | `found`, `latest`, `ranked`, `name`; `drained` |
-| found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `time` |
-| statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found` |
+| found path | `CHALLENGE#<c…>#PLAYER#<p…>` | `PATH#<normalized>` | `path` as submitted, `answer`, `time` |
+| statistics | `CHALLENGE#<challenge>` | `STATISTICS` | `players`, `paths`; `n1`…`n100`: players by `found`; |
+| | | | what `finders.py` counts |
 
 `ranked` is whether the challenge was ranked when the last path was found. The stream then puts the index key
 and `depth` into the progress (`follow`), and the number in the index key ranks the player.
@@ -16,17 +17,19 @@ with wrong guesses alone has `ttl`.
 Invariant: `found` is the number of the player's found paths. Both change in one transaction, here and in
 `submissions.py`. A deletion reads the progress before it queries the paths, and its transaction requires that
 the progress is unchanged. This order matters, because a query may see a concurrent transaction in part. The
-statistics are a sum over progress alone, so they do not depend on how a batch of the stream groups the paths.
+numbers of players are sums over progress alone, and those of finders over paths alone, so none depends on how
+a batch of the stream groups the items.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from chalicelib import times
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
-from chalicelib.challenges import definitions
+from chalicelib.challenges import definitions, finders
 from chalicelib.challenges import ranking as challenge_ranking
-from chalicelib.challenges.schemas import MAX_FOUND, FoundPathParams, PlayerParams, Progress
+from chalicelib.challenges.schemas import MAX_FOUND, FoundPath, FoundPathParams, PlayerParams, Progress
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Images, Item, Key, Range
 from chalicelib.dynamo.table import TRANSACTION, Table
@@ -48,11 +51,6 @@ def progress_key(challenge: str, player: str) -> Key:
 def path_key(challenge: str, player: str, path: str) -> Key:
     """Return the key of a normalized path that a player has found."""
     return Key(progress_key(challenge, player).pk, f"PATH#{path}")
-
-
-def statistics_key(challenge: str) -> Key:
-    """Return the key of a challenge's statistics."""
-    return Key(f"CHALLENGE#{challenge}", "STATISTICS")
 
 
 # -- write ---------------------------------------------------------------------------------------------
@@ -149,11 +147,13 @@ def _build_progress_change(key: Key, progress: Item | None, remaining: list[Item
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
     """Return the amounts that a player's progress adds to the statistics, and to the ranking if it is ranked.
 
-    A player whose paths have all been withdrawn adds nothing.
+    A player whose paths have all been withdrawn adds nothing. A found path adds to its finders.
 
-    Raises: ValueError for a damaged progress.
+    Raises: ValueError for a damaged item.
     """
     pk, sk = item["pk"], item["sk"]
+    if finders.is_path(pk, sk):
+        return finders.contribution(item)
     if sk != "PROGRESS" or not pk.startswith("CHALLENGE#"):
         return {}
     challenge, separator, _ = pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
@@ -164,7 +164,7 @@ def contribution(item: Item) -> dict[tuple[Key, str], Amount]:
         raise ValueError(f"`latest` must be a whole number, and is {latest!r}")
     if not found:
         return {}
-    key = statistics_key(challenge)
+    key = finders.statistics_key(challenge)
     amounts: dict[tuple[Key, str], Amount] = {
         (key, "players"): 1,
         (key, "paths"): found,
@@ -191,10 +191,12 @@ def _number(ranking: Ranking, player: str, item: Item) -> int:
 def follow(context: Context, changes: Iterable[Images]) -> None:
     """Put the index key into the progress of a batch's ranked players, and remove it from the others.
 
-    Idempotent.
+    Note the first finders of paths, too. Idempotent.
 
-    Cost: 1 WCU and 1 or 2 for the index, and what `choose_depth` reads.
+    Cost: 1 WCU and 1 or 2 for the index, and what `choose_depth` reads. For finders what `note_first` does.
     """
+    changes = list(changes)
+    finders.note_first(context.table, changes)
     images = {key: new for key, _, new in changes if key.sk == "PROGRESS" and new}
     for key, item in images.items():
         challenge, _, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
@@ -231,7 +233,9 @@ def is_count(found: Any) -> bool:
 def get_progress(table: Table, params: PlayerParams, caller: Caller) -> Progress:
     """Return the paths that a player has found, oldest first, to the player and to admins.
 
-    Cost: 1 RCU per 4 KB (about 30 paths), and 0.5 more for a player without a path.
+    Each path has the number of players that have found it. Nothing is told of other paths.
+
+    Cost: 1 RCU per 4 KB (about 30 paths), and 0.5 more for a player without a path. What `finders.read` does.
     Raises: Forbidden, NotFound for the challenge.
     """
     if caller.sub != params.player and not caller.admin:
@@ -241,7 +245,17 @@ def get_progress(table: Table, params: PlayerParams, caller: Caller) -> Progress
         definitions.describe(table, params.challenge)
     paths.sort(key=lambda item: (item["time"], item["sk"]))
     # `found` counts the paths, because the query may see a concurrent transaction in part.
-    return Progress(found=len(paths), paths=[item["path"] for item in paths])
+    found = finders.read(table, params.challenge, params.player, [item["answer"] for item in paths])
+    items = [
+        FoundPath(
+            path=item["path"],
+            time=times.to_iso(times.from_epoch(item["time"] // 1000)),
+            players=found[item["answer"]].players,
+            first=found[item["answer"]].is_first,
+        )
+        for item in paths
+    ]
+    return Progress(found=len(paths), paths=[item["path"] for item in paths], items=items)
 
 
 def read_paths(table: Table, challenge: str, player: str) -> list[Item]:

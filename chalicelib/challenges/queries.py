@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from chalicelib import times
 from chalicelib.api import cursors, listing
-from chalicelib.challenges import definitions, progress
+from chalicelib.challenges import definitions, finders, progress
 from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import (
     MAX_FOUND,
@@ -39,7 +39,7 @@ def get_statistics(table: Table, challenge: str, *, consistent: bool = False) ->
     Raises: NotFound.
     """
     definition_key = definitions.definition_key(challenge)
-    statistics_key = progress.statistics_key(challenge)
+    statistics_key = finders.statistics_key(challenge)
     items = table.get_many((definition_key, statistics_key), consistent=consistent)
     if definition_key not in items:
         raise definitions.not_found(challenge)
@@ -138,7 +138,7 @@ def _read_names(table: Table, challenge: str, players: Sequence[str]) -> dict[st
 def topic(key: Key) -> str | None:
     """Return the name of the challenge whose statistics have this key, or None for any other key."""
     challenge = key.pk.removeprefix("CHALLENGE#")
-    return challenge if key == progress.statistics_key(challenge) else None
+    return challenge if key == finders.statistics_key(challenge) else None
 
 
 def live(context: Context, challenge: str) -> ChallengeStatistics:

@@ -196,16 +196,33 @@ class SubmissionResult(Schema):
     limit: Limit
 
 
+class FoundPath(Schema):
+    """A path that a player has found, and how many players have found it."""
+
+    path: str
+    time: Annotated[Instant, Meta(description="When the player found it, to the second")]
+    players: Annotated[int, Meta(description="The number of players that have found it", ge=1)]
+    first: Annotated[bool, Meta(description="Whether the player was the first to find it")]
+
+
 class Progress(Schema):
     """The paths that a player has found, as submitted, oldest first."""
 
     EXAMPLES: ClassVar = {
-        "two paths": {"found": 2, "paths": ["oak/well", "oak/bridge/mill"]},
-        "none yet": {"found": 0, "paths": []},
+        "two paths": {
+            "found": 2,
+            "paths": ["oak/well", "oak/bridge/mill"],
+            "items": [
+                {"path": "oak/well", "time": "2026-11-21T10:00:00Z", "players": 211, "first": False},
+                {"path": "oak/bridge/mill", "time": "2026-11-21T10:07:00Z", "players": 1, "first": True},
+            ],
+        },
+        "none yet": {"found": 0, "paths": [], "items": []},
     }
 
     found: Annotated[int, Meta(description="The number of paths found", ge=0)]
     paths: list[str]
+    items: Annotated[list[FoundPath], Meta(description="The same paths, with their finders")]
 
 
 class FoundRow(Schema):

@@ -16,11 +16,11 @@ from typing import Any
 from chalicelib import times
 from chalicelib.api import rates
 from chalicelib.api.auth import Caller
-from chalicelib.challenges import definitions, progress
+from chalicelib.challenges import definitions, finders, progress
 from chalicelib.challenges.definitions import Definition
 from chalicelib.challenges.schemas import SubmissionResult
 from chalicelib.context import Context
-from chalicelib.dynamo.items import Key
+from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Forbidden, InvalidPath, LimitReached, SlowDown
 
@@ -58,11 +58,12 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple
     level = items.get(progress_key, {}).get("drained", 0)
     if wait := GUESSES.compute_wait(level, context.now):
         raise _too_many_guesses(wait)
-    if not definition.accepts(normalized):
+    if not (answer := definition.find_answer(normalized)):
         if wait := rates.take(context, _bucket(progress_key, level), GUESSES):
             raise _too_many_guesses(wait)
         raise InvalidPath("This path is not an answer of the challenge.")
-    refused = _write_path(context, definition, caller, path_key, path)
+    found = finders.identify(answer, len(definition.answers))
+    refused = _write_path(context, definition, caller, path_key._asdict() | {"path": path, "answer": found})
     if PATH_EXISTS in refused:
         return _build_result(context.table, definition, player, path), False
     if PROGRESS_REFUSED in refused:
@@ -75,16 +76,14 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple
     return _build_result(context.table, definition, player, path), True
 
 
-def _write_path(
-    context: Context, definition: Definition, caller: Caller, path_key: Key, path: str
-) -> Sequence[int]:
+def _write_path(context: Context, definition: Definition, caller: Caller, item: Item) -> Sequence[int]:
     """Write a found path and the progress. Return the positions of the refused actions."""
     time, player, name = times.milliseconds(context.now), caller.sub, caller.name
     progress_key = progress.progress_key(definition.challenge, player)
     actions: list[dict[str, Any]] = [
         {
             "Put": {
-                "Item": {**path_key._asdict(), "path": path, "time": time},
+                "Item": item | {"time": time},
                 "ConditionExpression": "attribute_not_exists(pk)",
             }
         },

@@ -145,8 +145,8 @@ def test_equal_definitions_of_a_challenge_all_succeed(table: Table) -> None:
             200: MANY
         }
         found = definitions.load(table, f"c{i}")
-        assert found.accepts("well")
-        assert not found.accepts("oak")
+        assert found.find_answer("well")
+        assert not found.find_answer("oak")
         assert found.edition == 2
 
 

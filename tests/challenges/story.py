@@ -16,16 +16,17 @@ COSTS = {
     ("POST /challenges/{challenge}/paths", "another"): (201, 5, 4),
     ("POST /challenges/{challenge}/paths", "found before"): (200, 1, 4),
     ("POST /challenges/{challenge}/paths", "wrong"): (422, 2, 3),
-    ("stream", "two paths of a player"): (0, 1, 0),
-    ("GET /challenges/{challenge}/players/{player}", ""): (200, 0, 1),
+    ("stream", "two paths that nobody has found before"): (0, 3, 0.5),
+    ("stream", "a path that another player has found"): (0, 1, 0.5),
+    ("GET /challenges/{challenge}/players/{player}", ""): (200, 0, 2),
     ("GET /challenges/{challenge}/statistics", ""): (200, 0, 1),
     ("GET /challenges/{challenge}/leaders", "not ranked"): (200, 0, 0.5),
-    ("stream", "a path of a ranked challenge"): (0, 3, 3),
+    ("stream", "a path of a ranked challenge"): (0, 4, 3.5),
     ("GET /challenges/{challenge}/leaders", ""): (200, 0, 1.5),
     ("GET /challenges", "two"): (200, 0, 1.5),
     ("DELETE /challenges/{challenge}/players/{player}/paths/{path}", ""): (204, 4, 3),
     ("DELETE /challenges/{challenge}/players/{player}", "with one path"): (204, 4, 2),
-    ("stream", "withdrawn paths"): (0, 2, 1),
+    ("stream", "withdrawn paths"): (0, 4, 1),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""
 
@@ -48,7 +49,9 @@ def story(site: Deployed) -> Iterator[Invocation]:
     yield submit("door 1", "another")
     yield submit("door 1", "found before")
     yield submit("window", "wrong")
-    yield site.delivery("two paths of a player")
+    yield site.delivery("two paths that nobody has found before")
+    site.rest(f"POST {SUBMIT}", path=hunt, body={"path": "door 0"}, sub="bob").run()
+    yield site.delivery("a path that another player has found")
     ann = hunt | {"player": "ann"}
     route = "/challenges/{challenge}/players/{player}"
     yield site.rest(f"GET {route}", "", path=ann, sub="ann")

@@ -16,6 +16,7 @@ import app
 from chalicelib import times
 from chalicelib.aggregates import quarantine, tags
 from chalicelib.api.auth import Caller
+from chalicelib.challenges import finders as challenge_finders
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.challenges import ranking as placing
 from chalicelib.chat import connections, waiting_pool
@@ -196,7 +197,7 @@ def seasons(history: History) -> Iterator[str]:
         season = rest.split("#")[0], int(item["season"])
         if season not in known and season[1] != latest[season[0]]:
             yield f"{season} has {item} and is not stored"
-    if (ended := known.get(("first", 1), times.to_iso(BEGIN))) != times.to_iso(BEGIN):
+    if (ended := known.get(("first", 1))) and times.parse(ended) > BEGIN:
         yield f"a season that ends at {BEGIN} ended at {ended}"
 
 
@@ -233,12 +234,30 @@ def challenge(history: History) -> Iterator[str]:
     counts = Counter(player for player, _ in stored)
     if progress != counts or max(counts.values(), default=0) > LIMIT:
         yield f"progress is {progress}, and the stored paths are {counts}"
-    statistics = _by_key(history).get(challenge_progress.statistics_key("hunt"), {})
+    statistics = _by_key(history).get(challenge_finders.statistics_key("hunt"), {})
     exactly = Counter(counts.values())
     expected = {"players": len(counts), "paths": len(stored)}
     expected |= {f"n{n}": exactly[n] for n in range(1, LIMIT + 1)}
     if any(statistics.get(name, 0) != count for name, count in expected.items()):
         yield f"statistics are {statistics}, not {expected}"
+    yield from _finders(history)
+
+
+def _finders(history: History) -> Iterator[str]:
+    """Count the finders of each path. Its first has the earliest time, unless one was withdrawn."""
+    paths = {(path, player): item["time"] for player, path, item in _find(history, PLAYER_OF_HUNT, "PATH#")}
+    for player in {player for _, player in paths}:
+        place = {"challenge": "hunt", "player": player}
+        for item in call("get_challenge_player", path=place, caller=Caller(player))().items:
+            times_of = {other: time for (path, other), time in paths.items() if path == item.path}
+            if item.players != len(times_of):
+                yield f"{item} of {player} has {len(times_of)} finders"
+            own = times_of.pop(player)
+            if item.first and any(time < own for time in times_of.values()):
+                yield f"{player} of {own} is not the first finder of {item}: {times_of}"
+            is_first = all(own < time for time in times_of.values())
+            if is_first and not item.first and not history.known.moderated_players:
+                yield f"{player} of {own} is the first finder of {item}: {times_of}"
 
 
 def comments(history: History) -> Iterator[str]:

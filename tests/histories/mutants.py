@@ -19,6 +19,7 @@ from unittest import mock
 import app
 from chalicelib.aggregates import engine as engine_of_sums
 from chalicelib.api.auth import Caller
+from chalicelib.challenges import finders
 from chalicelib.chat import bans, connections, handlers, matchmaker, receipts
 from chalicelib.comments import cleanup, comments, moderation
 from chalicelib.dynamo.table import Table
@@ -263,10 +264,19 @@ def _keep_metadata(change: Any, table: Any, board: Any, activity: Any, score: An
     return change(table, board, activity, score, *args) | kept
 
 
+def _note_last(note_first: Any, table: Any, changes: Any) -> None:
+    """Write each finder over the one before."""
+    for key, old, new in changes:
+        if finders.is_path(*key) and new and not old:
+            first, name, entry = finders._build_entry(key, new)
+            finders._write(table, first, name, "", {":entry": entry})
+
+
 FAULTS = {
     # Half of these histories have the queue.
     "everything": (
         Mutant("a derived attribute is left behind by a crash", engine_of_sums, "_add", _derive_new_alone),
+        Mutant("the last finder of a path is the first", finders, "note_first", _note_last),
         Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
         Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
         Mutant("a day is not in the total of its site", totals, "add_day", lambda f, *a: None),

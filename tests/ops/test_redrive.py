@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates import quarantine, sums
 from chalicelib.aggregates.sums import Amount
+from chalicelib.challenges import finders as challenge_finders
 from chalicelib.challenges import progress as challenge_progress
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
@@ -30,7 +31,7 @@ from tests.support.records import record, scan
 from tests.support.tables import store_on
 
 STRICT = (challenge_progress.contribution,)
-STATISTICS = challenge_progress.statistics_key("hunt")
+STATISTICS = challenge_finders.statistics_key("hunt")
 
 
 def lenient_contribution(item: Item) -> Mapping[tuple[Key, str], Amount]:
@@ -259,7 +260,7 @@ def test_an_entry_that_dynamodb_rejects_stays_and_takes_no_other_with_it(table: 
     spoil(table, 20)
     other = {**challenge_progress.progress_key("odd", "p")._asdict(), "found": "2"}
     aggregates.apply(table, STRICT, [record(None, other), record(None, {**other, "found": "3"})])
-    table.put({**challenge_progress.statistics_key("odd")._asdict(), "players": "a text"})
+    table.put({**challenge_finders.statistics_key("odd")._asdict(), "players": "a text"})
     summary = redrive(table, LENIENT)
     assert (summary.applied, summary.left.total()) == (20, 2)
     assert all(reason.startswith("Rejected") for reason in summary.left)
