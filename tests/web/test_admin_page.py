@@ -361,7 +361,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_label("Best score").select_option("the lowest")
         form.get_by_label("A new value").select_option("replaces a worse score")
         form.get_by_label("Resets").fill("2030-01-01T00:00")
-        form.get_by_label("Equal scores").select_option("are ranked by time")
+        form.get_by_label("Equal scores").select_option("are ranked by time, the earlier first")
         form.get_by_label("Submitted by").select_option("the server")
         form.get_by_label("Guests may submit").uncheck()
         form.get_by_label("metadata").check()
@@ -379,12 +379,12 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         board = product.call("GET", "/leaderboards/sprint")[1]
         assert board["resets"] == "2030-01-01T00:00:00Z"
         form.get_by_label("New season every").select_option("week")
-        form.get_by_label("Zone of the seasons").fill("Europe/Berlin")
+        form.get_by_label("Time zone of the seasons").fill("Europe/Berlin")
         form.get_by_role("button", name="Save").click()
         form.get_by_text(f"Saved: {EVIL}.").wait_for()
         form.get_by_role("button", name="Load").click()
         form.get_by_text(f"Loaded: {EVIL}.").wait_for()
-        assert form.get_by_label("Zone of the seasons").input_value() == "Europe/Berlin"
+        assert form.get_by_label("Time zone of the seasons").input_value() == "Europe/Berlin"
     board = product.call("GET", "/leaderboards/sprint")[1]
     said = {
         "title": EVIL,
@@ -404,11 +404,11 @@ def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
     with admin_page(browser, product) as page:
         form = card(page, "Site")
         form.get_by_label("Host", exact=True).fill("www.example.org")
-        form.get_by_label("Zone").fill("Europe/Nowhere")
+        form.get_by_label("Time zone").fill("Europe/Nowhere")
         form.get_by_role("button", name="Save").click()
         form.get_by_role("alert").filter(has_text="timezone").wait_for()
-        assert form.get_by_label("Zone").get_attribute("aria-invalid") == "true"
-        form.get_by_label("Zone").fill("Asia/Kathmandu")
+        assert form.get_by_label("Time zone").get_attribute("aria-invalid") == "true"
+        form.get_by_label("Time zone").fill("Asia/Kathmandu")
         form.get_by_label("Statistics").select_option("private")
         form.get_by_label("Paths").fill("/blog/*\n/")
         form.get_by_label("Every parameter").uncheck()
