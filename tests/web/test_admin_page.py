@@ -165,7 +165,7 @@ def test_the_queue_is_decided_with_keys(browser: Browser, product: Run) -> None:
         assert "A reply." in texts.inner_text()
         assert "Rude" in texts.inner_text()
         page.keyboard.press("h")
-        queue.get_by_text("Nothing waits.").wait_for()
+        queue.get_by_text("Nothing to moderate.").wait_for()
         queue.get_by_label("Hidden").check(force=True)
         texts.nth(1).wait_for()
         page.get_by_label("Product", exact=True).press("j")  # a key in another field is a letter
