@@ -130,7 +130,7 @@ def configure(root: Path) -> None:
     file = root / ".chalice" / "config.json"
     config = json.loads(file.read_text())
     config["lambda_architecture"] = ARCHITECTURES[platform.machine().lower()]
-    config["stages"][STAGE]["environment_variables"]["HUBBUB_SITES"] = SITE
+    config["stages"][STAGE]["environment_variables"] |= {"HUBBUB_SITES": SITE, "HUBBUB_NOTICES": "on"}
     file.write_text(json.dumps(config))
 
 
@@ -175,6 +175,7 @@ def use_stage(rehearsal: Rehearsal) -> walk.Stage:
     sqs = rehearsal.client("sqs")
     url = sqs.get_queue_url(QueueName=f"hubbub-{STAGE}-views")["QueueUrl"]
     check(True, walk.send_to_queue(stage, sqs, url))
+    check(True, walk.tell_team(stage, rehearsal.client("sns"), sqs))
     return stage
 
 
@@ -209,7 +210,7 @@ def deploy_views_alone(rehearsal: Rehearsal) -> None:
     config = chalice_config.read(rehearsal.root)
     pattern = chalice_config.without_recorded(config["stages"][STAGE])
     config["stages"][SMALL] = chalice_config.rename_stage(pattern, SMALL)
-    variables = {"HUBBUB_FEATURES": "views", "HUBBUB_SITES": SITE}
+    variables = {"HUBBUB_FEATURES": "views", "HUBBUB_SITES": SITE, "HUBBUB_NOTICES": "off"}
     config["stages"][SMALL]["environment_variables"] |= variables
     (rehearsal.root / chalice_config.CONFIG).write_text(chalice_config.format_config(config))
     rehearsal.ops("deploy", "--stage", SMALL, "--yes")

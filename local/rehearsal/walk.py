@@ -131,3 +131,23 @@ def send_to_queue(stage: Stage, sqs: Any, url: str) -> str:
         sqs.send_message(QueueUrl=url, MessageBody=view)
     wait_until(lambda: stage.views("queued") > before, "the queue's view is counted", PATIENCE)
     return "a message in the queue is a view"
+
+
+def tell_team(stage: Stage, sns: Any, sqs: Any) -> str:
+    """Subscribe a queue to the topic of notices, post a comment, and wait for its notice."""
+    [topic] = [found["TopicArn"] for found in sns.list_topics()["Topics"] if "-notices" in found["TopicArn"]]
+    url = sqs.create_queue(QueueName="team")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    body = {"rating": 5, "language": "en", "text": "Fits well."}
+    stage.call("POST", "/products/shoe/comments", body, stage.player)
+
+    def received() -> list[Any]:
+        return list(sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1).get("Messages", ()))
+
+    [message] = wait_until(received, "the team is told of the comment", PATIENCE)
+    sqs.delete_queue(QueueUrl=url)
+    notice = json.loads(json.loads(message["Body"])["Message"])
+    if notice["metadata"]["additionalContext"]["text"] != "Fits well.":
+        raise ValueError(f"the notice is of another text: {notice}")
+    return "a new comment is a message of the topic of notices"
