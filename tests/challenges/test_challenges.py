@@ -414,7 +414,7 @@ def test_only_the_player_and_admins_read_a_progress(hunt: Hunt) -> None:
         hunt.submit("ann", path)
     found = {"found": 3, "paths": [PATHS[5], PATHS[2], PATHS[9]]}
     assert hunt.call("ann", "GET", "hunt/players/ann")[1].items() >= found.items()
-    assert hunt.call("admin", "GET", "hunt/players/ann") == (200, found)
+    assert hunt.call("admin", "GET", "hunt/players/ann")[1].items() >= found.items()
     status, response = hunt.call("bob", "GET", "hunt/players/ann")
     assert (status, response["code"]) == (403, "Forbidden")
 

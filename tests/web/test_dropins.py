@@ -920,7 +920,8 @@ def test_a_guest_plays_a_challenge_on_a_foreign_page(browser: Browser, product: 
         page.get_by_text("You have already found this answer.").wait_for()
         guess(page, "oak/mill")
         page.get_by_text("You have found 2 of 3.").wait_for()
-        assert page.locator("[part=found] li").all_inner_texts() == ["OAK/well", "oak/mill"]
+        listed = page.locator("[part=found] bdi").all_inner_texts()
+        assert [text.strip() for text in listed] == ["OAK/well", "oak/mill"]
         page.get_by_text("2 players found 3 answers").wait_for()
         page.locator("[part~=mine]:has-text('Ann Lee (you)'):has-text('2')").wait_for()
         assert axes(page) == ("Players", "Answers found")
@@ -933,6 +934,7 @@ def test_a_guest_plays_a_challenge_on_a_foreign_page(browser: Browser, product: 
             expect(bar).to_have_text(text)
         page.reload()
         page.get_by_text("You have found 2 of 3.").wait_for()
+        page.locator("[part=found] li:has-text('found first, 1 player')").first.wait_for()
         guess(page, "elm")
         page.get_by_text("You have found 3 of 3.").wait_for()
         assert not page.get_by_label("Your answer").is_visible(), "the limit is reached"

@@ -5,7 +5,7 @@ import { make, onSubmit } from "../lib/dom.js";
 import { column, row, Widget } from "./element.js";
 
 const LONGEST_TIMER = 2 ** 31 - 1; // ms, of setTimeout
-const NOTHING = { found: 0, paths: [] };
+const NOTHING = { found: 0, items: [] };
 const EVERY = [1, 2, 5, 10, 25, 50, 100]; // labels of the x axis
 
 class Challenge extends Widget {
@@ -149,7 +149,8 @@ class Challenge extends Widget {
     this.#slot.hidden = mayPlay;
     this.#submit.ariaDisabled = String(this.#isSending); // a disabled button would lose the focus
     this.#submit.textContent = this.#isSending ? words.wait : text.submit;
-    this.#found.replaceChildren(...this.#mine.paths.map((path) => make("li", { dir: "auto" }, path)));
+    this.#found.replaceChildren(...this.#mine.items.map(({ path, players, first }) =>
+      make("li", {}, make("bdi", {}, path), make("span", { className: "quiet" }, ` · ${text.finders(players, first)}`))));
     this.#body.hidden = false;
     clearTimeout(this.#change); // the form changes when the challenge opens or closes
     const next = [opens, closes].map((time) => Date.parse(time) - now).find((left) => left > 0);

@@ -19,6 +19,7 @@ export const words = {
   again: "Diese Antwort hast du schon gefunden.",
   wrong: (guess) => `${guess} ist keine richtige Antwort.`,
   found: "Deine Antworten",
+  finders: (number, isFirst) => `${isFirst ? "zuerst gefunden, " : ""}${players(number)}`,
   opens: (time) => `Beginnt am ${time}.`,
   closed: (time) => `Endete am ${time}.`,
   leaders: "Die Besten",

@@ -19,6 +19,7 @@ export const words = {
   again: "You have already found this answer.",
   wrong: (guess) => `${guess} is not a correct answer.`,
   found: "Answers you have found",
+  finders: (number, isFirst) => `${isFirst ? "found first, " : ""}${players(number)}`,
   opens: (time) => `Opens on ${time}.`,
   closed: (time) => `Closed on ${time}.`,
   leaders: "Top players",
