@@ -18,11 +18,13 @@ from chalicelib.api.auth import Caller
 from chalicelib.api.caching import ResponseCache
 from chalicelib.api.etags import parse_if_match, with_etag
 from chalicelib.api.router import (
+    AS_CSV,
     CACHED,
     CACHED_ROWS,
     HTML,
     JSON,
     KB,
+    LD_JSON,
     MAX_BODY,
     REPRESENTATION,
     ROWS,
@@ -619,7 +621,7 @@ def get_comments(
     "GET /comments",
     access="admin",
     errors=(BadCursor,),
-    media=Media(others={feed.TYPE: partial(feed.encode, stage.stage)}),
+    media=Media(others={feed.TYPE: lambda found, _: feed.encode(stage.stage, found)}),
 )
 def get_all_comments(query: comment_schemas.ModerationQuery) -> comment_schemas.AllComments:
     """List the comments on all products, newest first, hidden ones too. Pending ones have their own list."""
@@ -802,7 +804,9 @@ def delete_comment_ban(path: comment_schemas.AuthorPath) -> None:
     moderation.lift_ban(connect(), path.author)
 
 
-@router.route("GET /products/{product}/statistics", media=ROWS)
+@router.route(
+    "GET /products/{product}/statistics", media=Media(others={**AS_CSV, LD_JSON: statistics.encode_ld_json})
+)
 def get_statistics(
     path: comment_schemas.ProductPath, query: comment_schemas.StatisticsQuery
 ) -> comment_schemas.RatingStatistics:

@@ -95,17 +95,19 @@ class Body(NamedTuple):
 class Media(NamedTuple):
     """The type of a response, whether it may be cached, and the encoders of its other types.
 
+    An encoder gets the result of the handler and the parameters of the path.
     A cached response to a request without a token may be some seconds old (caching.py).
     """
 
     type: str = JSON
     is_cached: bool = False
-    others: Mapping[str, Callable[[Any], str]] = {}
+    others: Mapping[str, Callable[[Any, Any], str]] = {}
 
 
 NO_BODY = Body(0)
 PLAIN, CACHED = Media(), Media(is_cached=True)
-AS_CSV: Mapping[str, Callable[[Any], str]] = {CSV: codec.encode_csv}
+LD_JSON = "application/ld+json"
+AS_CSV: Mapping[str, Callable[[Any, Any], str]] = {CSV: lambda found, _: codec.encode_csv(found)}
 ROWS, CACHED_ROWS = Media(others=AS_CSV), Media(is_cached=True, others=AS_CSV)
 HTML, TEXT = Media("text/html; charset=utf-8"), Media("text/plain")
 
@@ -293,7 +295,8 @@ class Router:
             }
             if route.is_limited and self.limiter:
                 self.limiter(caller)
-            response = _encode(route, handler(**arguments), _choose_type(route, request.headers))
+            kind = _choose_type(route, request.headers)
+            response = _encode(route, handler(**arguments), kind, arguments.get("path"))
             if caller.admin and route.access != "public" and route.method != "GET":
                 _log_admin_write(route, request, caller, captured, response.status_code)
             return response
@@ -450,7 +453,7 @@ def _choose_type(route: Route, headers: Mapping[str, str]) -> str:
     return max(quality, key=lambda kind: quality[kind])  # the first of several, which is that of the route
 
 
-def _encode(route: Route, result: Any, kind: str) -> ChaliceResponse:
+def _encode(route: Route, result: Any, kind: str, path: Any) -> ChaliceResponse:
     """Encode the result of a handler as a type."""
     response = result if isinstance(result, Response) else Response(result)
     status = response.status or route.statuses[0]
@@ -458,7 +461,7 @@ def _encode(route: Route, result: Any, kind: str) -> ChaliceResponse:
         cursor = getattr(response.body, "cursor", None)
         more = {NEXT_CURSOR: cursor} if cursor else {}
         own = {"Content-Type": f"{kind}; charset=utf-8", "Vary": "Accept", **more, **response.headers}
-        return ChaliceResponse(encode(response.body), headers=own, status_code=status)
+        return ChaliceResponse(encode(response.body, path), headers=own, status_code=status)
     is_json = route.media.type == JSON
     body = "" if status == 204 else codec.encode(response.body) if is_json else response.body
     vary = {"Vary": "Accept"} if route.media.others else {}

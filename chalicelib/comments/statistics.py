@@ -3,6 +3,7 @@
 The items are those of comments.py, which also defines their contribution. Nothing here writes.
 """
 
+import msgspec
 from msgspec import UNSET
 
 from chalicelib.aggregates import toplist
@@ -11,6 +12,7 @@ from chalicelib.comments.schemas import (
     Leader,
     Leaders,
     LeadersQuery,
+    ProductPath,
     RatingCounts,
     RatingStatistics,
     StatisticsQuery,
@@ -44,6 +46,26 @@ def get_statistics(
         average=round(stars / rated, 4) if rated else None,
         bayesian_average=round((stars + 15 * PRIOR) / (rated + 5 * PRIOR), 4),
     )
+
+
+def encode_ld_json(found: RatingStatistics, path: ProductPath) -> str:
+    """Encode a product's statistics as an AggregateRating in JSON-LD. Without ratings it has no value.
+
+    Source: https://schema.org/AggregateRating.
+    """
+    rated = sum(getattr(found.ratings, name) for name in found.ratings.__struct_fields__)
+    value = {} if found.average is None else {"ratingValue": found.average}
+    rating = {
+        "@context": "https://schema.org",
+        "@type": "AggregateRating",
+        "itemReviewed": {"@type": "Product", "name": path.product},
+        **value,
+        "ratingCount": rated,
+        "reviewCount": found.total,
+        "bestRating": 5,
+        "worstRating": 1,
+    }
+    return msgspec.json.encode(rating).decode()
 
 
 def list_leaders(context: Context, query: LeadersQuery) -> Leaders:

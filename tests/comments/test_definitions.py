@@ -164,3 +164,27 @@ def test_a_comment_shows_whether_its_author_is_verified(shop: Shop, claim: Any, 
     assert shop.get(f"{P}/comments")["items"] == [made]
     edited = shop.call("PATCH", f"{P}/comments/{made['id']}", {"text": "Fits well."}, "me")[1]
     assert edited["verified"] is shown
+
+
+def test_statistics_are_an_aggregate_rating_for_search_engines(shop: Shop) -> None:
+    def read(path: str = P) -> Any:
+        status, answer = shop.call("GET", f"{path}/statistics", Accept="application/ld+json")
+        assert (status, shop.headers["Content-Type"].partition(";")[0]) == (200, "application/ld+json")
+        return answer
+
+    define(shop, ratings="optional")
+    for who, body in (("a", RATED), ("b", RATED | {"rating": 5}), ("c", PLAIN)):
+        post(shop, body, who)
+    shop.settle()
+    rating = {
+        "@context": "https://schema.org",
+        "@type": "AggregateRating",
+        "itemReviewed": {"@type": "Product", "name": "garment-767"},
+        "ratingCount": 2,
+        "reviewCount": 3,
+        "bestRating": 5,
+        "worstRating": 1,
+    }
+    assert read() == rating | {"ratingValue": 4.5}
+    none = {"itemReviewed": {"@type": "Product", "name": "none"}, "ratingCount": 0, "reviewCount": 0}
+    assert read("/products/none") == rating | none  # a value of no ratings would be invented
