@@ -556,6 +556,66 @@ def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
         assert page.evaluate(style) == "12px"  # styled, though the page allows no styles
 
 
+def define(product: Run, item: str, **fields: str) -> None:
+    assert product.call("PUT", f"/products/{item}", fields, token(product, "admin", "admin"))[0] == 201
+
+
+def test_a_discussion_has_no_stars_and_takes_many_comments_of_an_author(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    define(product, "post-7", ratings="off", perAuthor="many")
+    with open_page(browser, "about:blank") as page:
+        page.goto(shop.publish("/page", comments(product, "post-7", "me")))
+        for number, text in enumerate(("First.", "Second."), 1):
+            page.get_by_label("Your comment").fill(text)
+            page.get_by_role("button", name="Comment", exact=True).click()
+            page.locator("[part~=mine]").get_by_text(text).wait_for()
+            page.get_by_text(f"{number} comment").wait_for()
+        assert page.get_by_role("radio").count() == page.locator(".stars").count() == 0
+        assert page.get_by_role("button", name="stars").count() == 0
+        texts = page.locator("li [part=text]")
+        assert texts.all_inner_texts() == ["Second.", "First."]
+        order = page.get_by_label("Order")
+        assert order.locator("option").all_inner_texts() == ["Newest first", "Oldest first", "Most helpful"]
+        order.select_option("Oldest first")
+        page.wait_for_function(
+            "() => document.querySelector('hubbub-comments').shadowRoot"
+            ".querySelector('li [part=text]')?.textContent == 'First.'"
+        )
+
+
+def test_stars_may_be_optional_and_the_page_gets_the_rating_for_search_engines(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    define(product, "lamp-9", ratings="optional")
+    comment(product, "other", "lamp-9", 4, "Bright.")
+    html = comments(product, "lamp-9", "me", **{"structured-data": "Lamp"})
+    with open_page(browser, "about:blank") as page:
+        page.goto(shop.publish("/page", html))
+        page.get_by_text("Bright.").wait_for()
+        page.get_by_role("radio", name="2 star").check(force=True)
+        page.get_by_role("button", name="No rating").click()
+        page.get_by_label("Your comment").fill("No idea.")
+        page.get_by_role("button", name="Comment", exact=True).click()
+        mine = page.locator("[part~=mine]")
+        mine.get_by_text("No idea.").wait_for()
+        assert mine.locator(".stars").count() == 0
+        page.get_by_text("4.0 of 5, 2 comments").wait_for()
+        mine.get_by_role("button", name="Edit").click()
+        rate(page, 2, "Dark.", "Save")
+        page.get_by_text("3.0 of 5, 2 comments").wait_for()
+        page.get_by_label("Order").select_option("Worst rating")
+        page.wait_for_function(
+            "() => document.querySelector('hubbub-comments').shadowRoot"
+            ".querySelector('li [part=text]')?.textContent == 'Dark.'"
+        )
+        found = json.loads(page.locator("head script[type='application/ld+json']").inner_text())
+        assert found["itemReviewed"] == {"@type": "Product", "name": "Lamp"}
+        assert (found["ratingValue"], found["ratingCount"], found["reviewCount"]) == (3, 2, 2)
+        page.evaluate("document.querySelector('hubbub-comments').remove()")
+        assert page.locator("head script[type='application/ld+json']").count() == 0
+
+
 def test_more_comments_load_on_scrolling_and_filters_apply(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:

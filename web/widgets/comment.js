@@ -22,10 +22,11 @@ export function deleteButton(remove, label, question) {
 }
 
 /** Create the author and the time of a comment or a reply. With an `href`, the time is its permanent link. */
-export function signature({ author, name, created, edited, state }, { formats, text }, href) {
+export function signature({ author, name, created, edited, state, verified }, { formats, text }, href) {
   const time = make("time", { dateTime: created, title: formats.localTime(created) }, formats.localDate(created));
   return [
     make("strong", { part: "author", dir: "auto" }, name ?? author),
+    ...(verified ? [make("span", { part: "verified", className: "quiet" }, `✓ ${text.verified}`)] : []),
     make("span", { className: "quiet" }, href ? make("a", { href, part: "permalink" }, time) : time, edited ? `, ${text.edited}` : ""),
     ...(state === "pending" ? [make("em", { part: "pending" }, text.pending)] : []),
   ];
@@ -53,9 +54,10 @@ export function attempts(widget) {
  * Create the element of a comment, with the elements of its `reactions`. Its author can edit and delete it: `read`
  * returns its current version, `edit` and `remove` change it.
  */
-export function entry(comment, widget, { isMine, reactions, read, edit, remove }) {
+export function entry(comment, widget, { isMine, ratings, reactions, read, edit, remove }) {
   const { author, rating } = comment, { text } = widget;
-  const head = make("p", { part: "head", className: "row" }, stars(rating, text.starsOf5(rating)), ...signature(comment, widget, `${location.href.split("#")[0]}#comment-${comment.id}`));
+  const link = `${location.href.split("#")[0]}#comment-${comment.id}`;
+  const head = make("p", { part: "head", className: "row" }, ...(rating ? [stars(rating, text.starsOf5(rating))] : []), ...signature(comment, widget, link));
   const said = paragraphs(comment);
   const [problem, attempt] = attempts(widget);
   const shown = make("li", { part: isMine ? "comment mine" : "comment", tabIndex: -1 }, head, said, problem, ...reactions);
@@ -71,6 +73,7 @@ export function entry(comment, widget, { isMine, reactions, read, edit, remove }
     const fields = form(widget, {
       button: text.save,
       comment: now,
+      ratings,
       send: (values) => edit(values, now.etag),
       cancel: () => {
         fields.replaceWith(said);
@@ -80,27 +83,32 @@ export function entry(comment, widget, { isMine, reactions, read, edit, remove }
     });
     said.replaceWith(fields);
     tools.hidden = true;
-    fields.querySelector(":checked").focus();
+    (fields.querySelector(":checked") ?? fields.querySelector("textarea")).focus();
   }
 
   return shown;
 }
 
-/** Create the form for a new comment, or for a `comment` that is edited and that `cancel` leaves as it is. */
-export function form(widget, { button, comment, send, cancel }) {
+/**
+ * Create the form for a new comment, or for a `comment` that is edited and that `cancel` leaves as it is. Its
+ * `ratings` are required, optional or off.
+ */
+export function form(widget, { button, comment, ratings, send, cancel }) {
   const { text } = widget, [problem, attempt] = attempts(widget);
   const choices = [1, 2, 3, 4, 5].map((rating) => {
     const choice = make("input", {
-      type: "radio", name: "rating", value: String(rating), required: true, ariaLabel: text.stars(rating), defaultChecked: comment?.rating === rating,
+      type: "radio", name: "rating", value: String(rating), required: ratings === "required", ariaLabel: text.stars(rating), defaultChecked: comment?.rating === rating,
     });
     return make("label", {}, choice, make("span", { ariaHidden: "true" }, "★"));
   });
+  const clear = () => choices.forEach((choice) => (choice.firstChild.checked = false));
+  const none = ratings === "optional" ? [make("button", { type: "button", className: "link", onclick: clear }, text.noRating)] : [];
   const said = make("textarea", { name: "text", maxLength: LONGEST, rows: 3, defaultValue: comment?.text ?? "" });
   const submit = make("button", { className: "primary" }, button);
   const made = make(
     "form",
     { part: "form" },
-    make("fieldset", {}, make("legend", {}, text.rating), make("div", { className: "choose" }, ...choices)),
+    ...(ratings === "off" ? [] : [make("fieldset", {}, make("legend", {}, text.rating), make("div", { className: "choose" }, ...choices, ...none))]),
     make("label", {}, text.text, said),
     ...(widget.isGuest && !comment ? [widget.nameField()] : []),
     make("div", { className: "row" }, submit, ...(cancel ? [make("button", { type: "button", onclick: cancel }, text.cancel)] : [])),
@@ -109,7 +117,8 @@ export function form(widget, { button, comment, send, cancel }) {
   onSubmit(made, () => attempt(async () => {
     submit.disabled = true;
     try {
-      await send({ rating: Number(new FormData(made).get("rating")), text: said.value });
+      const rating = ratings === "off" ? undefined : Number(new FormData(made).get("rating")) || null;
+      await send({ rating, text: said.value });
     } finally {
       submit.disabled = false;
     }

@@ -12,47 +12,52 @@ const AGGREGATED = 700; // ms after which the statistics usually include a write
 const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
 const LINKED = /^#comment-([0-9A-HJKMNP-TV-Z]{26})$/;
 const RATINGS = [5, 4, 3, 2, 1];
+const REVIEWS = { ratings: "required", perAuthor: "one" }; // until the product's definition is read
 
 class Comments extends Widget {
-  static observedAttributes = ["api", "socket", "product", "language", "limit", "token", "guest", "lang"];
+  static observedAttributes = ["api", "socket", "product", "language", "limit", "structured-data", "token", "guest", "lang"];
   static words = { en: () => import("../words-en/comments.js"), de: () => import("../words-de/comments.js") };
   static every = 15_000;
   static topic = (widget) => `product:${widget.#product}`;
   #turn = 0; #me = ""; #cursor = null; #key = ""; #total = null; #ratings = new Set(); #again = 0; #isLoading = false;
+  #rules = REVIEWS; #reading = null;
   #title = make("h3", { part: "title", tabIndex: -1 });
   #facts = make("p", { part: "facts", className: "quiet" });
   #filters = make("div", { part: "filters", className: "row", role: "group" });
   #buttons = new Map(RATINGS.map((rating) => [rating, this.#button(rating)]));
   #only = make("select", { onchange: () => this.#filter() });
+  #order = make("select", { part: "order", onchange: () => this.#reload() });
+  #described = make("script", { type: "application/ld+json" });
   #write = make("div", { part: "write" });
   #list = make("ol", { part: "list" });
-  #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#reload() });
+  #news = make("button", { type: "button", part: "news", hidden: true, onclick: () => this.#showNews() });
   #more = make("button", { type: "button", part: "more", hidden: true, onclick: () => this.#loadPage() });
   #announcement = make("p", { className: "hidden", role: "status" });
   #sight = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && this.#loadPage());
 
   constructor() {
     super(STYLE);
-    this.#filters.append(...this.#buttons.values(), this.#only);
+    this.#filters.append(...this.#buttons.values(), this.#only, this.#order);
     this.root.append(
       this.#title, this.#facts, this.#filters, this.#write, this.#news, this.#list, this.stateLine, this.#more, this.#announcement,
     );
     this.#sight.observe(this.#more);
   }
 
-  get #product() { return this.getAttribute("product") ?? ""; }
+  get #product() { return this.getAttribute("product") ?? location.origin + location.pathname; }
   get #language() { return languageTag(this.getAttribute("language") ?? ""); }
 
   begin() {
     addEventListener("hashchange", this.#open);
     const { text, words } = this, language = this.#language;
     [this.#title.textContent, this.#news.textContent, this.#more.textContent] = [text.title, text.news, words.more];
-    [this.#filters.ariaLabel, this.#only.ariaLabel] = [text.filter, text.language];
+    [this.#filters.ariaLabel, this.#only.ariaLabel, this.#order.ariaLabel] = [text.filter, text.language, text.order];
     for (const [rating, button] of this.#buttons) button.querySelector(".hidden").textContent = text.starsBefore(rating);
     const name = language && (new Intl.DisplayNames([this.locale], { type: "language" }).of(language) ?? language);
     this.#only.replaceChildren(make("option", { value: "" }, text.allLanguages), make("option", { value: language }, name));
     this.#only.hidden = !language;
-    this.#total = null;
+    this.#total = this.#reading = null;
+    this.#showRules();
     if (this.#write.lang !== this.locale) this.#write.replaceChildren(); // otherwise what was typed stays
     this.#write.lang = this.locale;
     this.#reload();
@@ -63,6 +68,7 @@ class Comments extends Widget {
   end() {
     removeEventListener("hashchange", this.#open);
     this.#turn += 1;
+    this.#described.remove();
     clearTimeout(this.#again);
   }
 
@@ -95,9 +101,12 @@ class Comments extends Widget {
     this.#list.replaceChildren();
     this.#news.hidden = this.#more.hidden = true;
     clearTimeout(this.#again);
-    const me = await this.visitor().catch(() => "");
+    this.#reading ??= this.call("GET products/{product}", { product: this.#product }).catch(() => (this.#reading = null, REVIEWS));
+    const [me, rules] = await Promise.all([this.visitor().catch(() => ""), this.#reading]);
     if (turn !== this.#turn) return;
-    [this.#me, this.#isLoading] = [me, false];
+    if (rules.ratings !== this.#rules.ratings) this.#write.replaceChildren(); // its form has other fields
+    [this.#me, this.#rules, this.#isLoading] = [me, rules, false];
+    this.#showRules();
     this.#showForm();
     await this.#loadPage();
     if (turn === this.#turn) await this.#loadOwn();
@@ -136,6 +145,19 @@ class Comments extends Widget {
     this.#showForm();
   }
 
+  #showNews() {
+    this.#order.value = "newest";
+    this.#reload();
+  }
+
+  /** Show the filters and the orders that the product has. */
+  #showRules() {
+    const hasRatings = this.#rules.ratings !== "off", chosen = this.#order.value;
+    for (const button of this.#buttons.values()) button.hidden = !hasRatings;
+    const orders = ["newest", "oldest", "helpful", ...(hasRatings ? ["highest", "lowest"] : [])];
+    this.#order.replaceChildren(...orders.map((value) => make("option", { value, selected: value === chosen }, this.text.orders[value])));
+  }
+
   /** Load the next page. A page can be empty although more pages follow. */
   async #loadPage() {
     if (this.#isLoading || this.#cursor === null) return;
@@ -147,6 +169,7 @@ class Comments extends Widget {
       limit: this.getAttribute("limit") || 10,
       rating: [...this.#ratings].join() || undefined,
       language: this.#only.value || undefined,
+      order: this.#order.value,
     };
     try {
       for (let page = { items: [] }; !page.items.length && this.#cursor !== null;) {
@@ -175,14 +198,22 @@ class Comments extends Widget {
   }
 
   #count({ total, average, ratings }) {
-    const { text, formats } = this;
+    const { text, formats } = this, isRated = average !== null;
+    const none = total || this.#rules.ratings === "off" ? text.comments(total) : text.noRatings;
     this.#facts.replaceChildren(
-      ...(total ? [stars(Math.round(average), text.starsOf5(Math.round(average))), text.facts(average, total)] : [text.noRatings]),
+      ...(isRated ? [stars(Math.round(average), text.starsOf5(Math.round(average))), text.facts(average, total)] : [none]),
     );
+    if (!this.#only.value) this.#describe({ total, average, ratings });
     for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = formats.count(ratings[rating]);
     if (this.#total !== null && total > this.#total && !this.#only.value) this.#news.hidden = false;
     if (!this.#only.value) this.#total = total;
     if (this.dataset.state === "offline") this.setState("ready");
+  }
+
+  /** Put the rating into the page for search engines, if the element has the attribute `structured-data`. */
+  async #describe(statistics) {
+    const name = this.getAttribute("structured-data");
+    if (name !== null) (await import("./structured.js")).describe(this.#described, name || this.#product, statistics);
   }
 
   #button(rating) {
@@ -197,15 +228,15 @@ class Comments extends Widget {
 
   // -- write -------------------------------------------------------------------------------------------
 
-  /** Show the form to visitors who are signed in, or may be guests, and whose own comment is not in the list. */
+  /** Show the form to visitors who are signed in, or may be guests, and may write a comment. */
   #showForm() {
     if (!this.#me && !this.isGuest) {
       this.#write.replaceChildren(make("slot", { name: "sign-in" }, make("p", { className: "quiet" }, this.text.signIn)));
-    } else if ([...this.#list.children].some(({ dataset }) => dataset.author === this.#me)) {
+    } else if (this.#rules.perAuthor === "one" && [...this.#list.children].some(({ dataset }) => dataset.author === this.#me)) {
       this.#write.replaceChildren();
     } else if (!this.#write.querySelector("form")) {
       this.#key = newKey(); // the same for each retry of this comment
-      this.#write.replaceChildren(form(this, { button: this.text.post, send: (values) => this.#post(values) }));
+      this.#write.replaceChildren(form(this, { button: this.text.post, ratings: this.#rules.ratings, send: (values) => this.#post(values) }));
     }
   }
 
@@ -214,6 +245,7 @@ class Comments extends Widget {
     try {
       const made = await this.call("POST products/{product}/comments", body, { idempotencyKey: this.#key, signed: true });
       this.#me = made.author;
+      this.#write.replaceChildren();
       this.#showWritten("posted", made, 1);
     } catch (error) {
       const [other] = (error.code === "Conflict" && error.message.match(ULID)) || [];
@@ -254,6 +286,7 @@ class Comments extends Widget {
     const isMine = Boolean(this.#me) && comment.author === this.#me;
     const shown = entry(comment, this, {
       isMine,
+      ratings: this.#rules.ratings,
       reactions: comment.state === "pending" ? [] : reactions(comment, this, {
         product: this.#product,
         isMine,
