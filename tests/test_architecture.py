@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import json
 import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -214,3 +216,16 @@ def test_names_say_what_they_hold(folder: str) -> None:
                     assert name not in ("of", "one", "some"), f"{path}:{node.lineno}"
                 case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                     assert name not in ("of", "one", "some"), f"{path}:{node.lineno}"
+
+
+EXAMPLES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in ("chalicelib", "ops", "local", "tests/support")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if ">>> " in path.read_text()
+]
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_a_docstring_hold(module: str) -> None:
+    assert doctest.testmod(import_module(module)).failed == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import doctest
 import json
 import random
 import re
@@ -649,7 +648,3 @@ def test_a_challenge_that_is_no_longer_ranked_has_no_leaders(hunt: Hunt) -> None
     assert hunt.call("", "GET", "hunt/leaders?around=ann")[0] == 404
     hunt.define(ranked=True)
     assert leaders(hunt) == [(1, "bob", 3), (2, "ann", 2)]
-
-
-def test_the_examples_of_a_score_hold() -> None:
-    assert doctest.testmod(challenge_ranking).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import random
 from collections import Counter
 from datetime import datetime, timedelta
@@ -125,7 +124,3 @@ def deliver(site: Site, rng: random.Random, delivered: list[Any]) -> None:
     rng.shuffle(batch)
     changes = engine.apply(site.table, [progress.contribution], batch).changes
     finders.note_first(site.table, changes)
-
-
-def test_the_documented_examples_run() -> None:
-    assert doctest.testmod(finders).failed == 0

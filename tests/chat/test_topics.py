@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -379,7 +378,6 @@ def test_a_process_sends_a_limited_number_of_posts(
 
 
 def test_a_topic_with_many_listeners_is_pushed_less_often(pages: Pages) -> None:
-    assert doctest.testmod(subscriptions).failed == 0
     [id] = listeners(pages, 1)
     key, table = subscriptions.head_key(TOPIC), pages.chat.table
     push(pages, changed(pages))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Iterator
 from typing import Any
 
@@ -321,10 +320,6 @@ def test_a_ban_that_has_ended_is_not_listed(shop: Shop) -> None:
 def test_only_admins_ban(shop: Shop) -> None:
     assert shop.call("PUT", "/comments/bans/me", {"hours": 1}, "ann")[0] == 403
     assert shop.call("GET", "/comments/bans", who="ann")[0] == 403
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(screening).failed == 0
 
 
 # -- reports of readers --------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import random
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from chalicelib import times
 from chalicelib.api.auth import Caller
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import NotFound
-from chalicelib.leaderboards import boards, recurrence, scores, standings
+from chalicelib.leaderboards import boards, scores, standings
 from chalicelib.leaderboards.recurrence import Recurrence
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody, StandingQuery
 from chalicelib.leaderboards.schemas import Recurrence as Recurring
@@ -83,10 +82,6 @@ def test_each_instant_lies_in_the_period_that_has_begun(every: str, zone: str) -
         local = begin.astimezone(ZoneInfo(zone))
         if zone not in {"America/St_Johns", "Pacific/Apia"}:
             assert every == "day" or (local.weekday() == 0 if every == "week" else local.day == 1)
-
-
-def test_the_documented_examples_run() -> None:
-    assert doctest.testmod(recurrence).failed == 0
 
 
 # -- borders -------------------------------------------------------------------------------------------

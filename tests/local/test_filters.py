@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,7 +19,6 @@ from chalicelib.dynamo.items import Item, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.notices import notices
 from chalicelib.ranking import tree
-from local import filters
 from local.engines.engine import Engine
 from local.filters import filtered, matches, passes, patterns
 from ops import table as documents
@@ -175,7 +173,3 @@ def test_an_unknown_operator_is_an_error() -> None:
         False,
         False,
     ]
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(filters).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -270,7 +269,3 @@ def test_the_setting_is_on_or_a_standard_topic() -> None:
 def test_a_pending_notice_survives_a_round_trip() -> None:
     notice = Notice("comment", "a", "b", "c", {"d": "e"}, "me")
     assert notices.read(notices._build_pending(notice)) == notice
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(sns).failed == 0

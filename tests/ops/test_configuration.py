@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import re
 import shutil
@@ -141,7 +140,3 @@ def test_a_malformed_configuration_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / chalice_config.CONFIG).write_text("{")
     with pytest.raises(click.ClickException, match="cannot be read"):
         chalice_config.record_variables(tmp_path, "dev", {})
-
-
-def test_the_docstrings_are_true() -> None:
-    assert doctest.testmod(chalice_config).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,7 +10,6 @@ import pytest
 from moto import mock_aws
 
 from local.engines.engine import Engine
-from ops.aws import template as definitions
 from ops.aws.template import Table, create_table, definition, resolve
 
 if TYPE_CHECKING:
@@ -93,7 +91,3 @@ def test_an_intrinsic_the_reader_does_not_know_is_refused() -> None:
         resolve({"Name": {"Fn::Join": ["-", ["a", "b"]]}}, {}, {})
     with pytest.raises(ValueError, match="Region"):
         resolve({"Ref": "AWS::Region"}, {"Stage": "dev"}, {})
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(definitions).failed == 0

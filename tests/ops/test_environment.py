@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import shutil
 from pathlib import Path
@@ -75,7 +74,3 @@ def test_nothing_is_written_for_a_stage_that_does_not_fit(project: Path, argumen
 def test_what_commands_record_is_measured_before_it_is_recorded(project: Path) -> None:
     names = set(environment.recorded_at_most("dev"))
     assert names == {*chalice_config.RECORDED, chalice_config.SOCKET}
-
-
-def test_the_docstrings_are_true() -> None:
-    assert doctest.testmod(environment).failed == 0

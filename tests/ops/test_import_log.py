@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import doctest
 import gzip
 import importlib
 import json
@@ -259,10 +258,6 @@ def test_a_client_is_an_address_with_an_agent_on_one_day_under_a_key() -> None:
     assert (
         len({visitor, client(line(address="::1")), client(line(agent="Firefox")), client(line(), b"l")}) == 4
     )
-
-
-def test_the_modules_examples_hold() -> None:
-    assert doctest.testmod(access_log).failed == 0
 
 
 # -- the command ---------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -97,7 +96,3 @@ def test_a_restore_that_is_declined_changes_nothing(
     assert (done.exit_code, "dev loses later writes, which hubbub-dev keeps" in done.output) == (1, True)
     assert (tmp_path / ".chalice" / "config.json").read_bytes() == before
     assert tables(clients) == names
-
-
-def test_the_docstrings_are_true() -> None:
-    assert doctest.testmod(restore).failed == 0

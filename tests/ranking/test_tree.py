@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from decimal import Decimal
 from typing import Any
 
@@ -148,7 +147,3 @@ def test_the_earlier_of_two_equal_scores_has_the_greater_number() -> None:
     assert numbers[1:] == sorted(numbers[1:], reverse=True)
     assert numbers[0] // 10**9 == numbers[1] // 10**9  # a time before 1970 is read as 1970
     assert all(span * tree.TIE <= number < (span + 1) * tree.TIE < 10**38 for number in numbers)
-
-
-def test_the_documented_examples_run() -> None:
-    assert doctest.testmod(tree).failed == 0
