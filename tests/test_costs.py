@@ -105,7 +105,7 @@ def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
         "26 views of another site",
         "a view with sources, visitor known",
         "a small gain",
-        "two paths of a player",
+        "two paths that nobody has found before",
         "a path of a ranked challenge",
         "a comment",
         "the lag probe",
