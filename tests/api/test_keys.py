@@ -33,8 +33,10 @@ from chalicelib.challenges import definitions
 from chalicelib.chat import connections, evidence, handlers, handshake, reports, waiting_pool
 from chalicelib.chat.schemas import ReportFrame
 from chalicelib.comments import comments
+from chalicelib.comments.schemas import CommentPath
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.errors import BadRequest
+from chalicelib.feature import Notice
 from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody
 from chalicelib.ranking.ranking import Ranking
@@ -73,7 +75,8 @@ LONGEST: dict[str, Any] = {
     "season": scores.MAX_SEASONS,
     "path": "a" * definitions.MAX_PATH_BYTES,
     "ranking": Ranking(f"BOARD#{NAME}#{scores.MAX_SEASONS}", BOARD.scale, 32),
-    "prefix": "9" * 38,
+    "prefix": "9" * 40,
+    "answer": b"\xff" * 7,
     "shard": 32,
     "url": URL,
     "host": "a" * 253,
@@ -105,9 +108,11 @@ LONGEST: dict[str, Any] = {
     "sub": NAME,
     "address": "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     "moment": NOW,
+    "notice": Notice("season", "x" * PARTITION, "", "", {}),
 }
-# Where an argument of one name means several things.
+# Where an argument of one name, `id` or `path`, means several things.
 IDS: dict[str, Any] = {
+    "comments.reports.report_key": CommentPath(product=NAME, id="7" + "Z" * 25),
     "leaderboards.scores.activity_key": NAME,
     "comments.comments.comment_key": "7" + "Z" * 25,
     "comments.comments.cleanup_key": "7" + "Z" * 25,
@@ -139,7 +144,9 @@ def key_functions() -> Iterator[tuple[str, Callable[..., Key | str]]]:
 def longest(name: str, make: Callable[..., Key | str]) -> Key | str:
     """Build the longest key of a function. An argument without a length of its own is an identifier."""
     given = {
-        argument: IDS[name] if argument == "id" else LONGEST.get(argument, LONGEST["board"])
+        argument: IDS[name]
+        if argument == "id" or (argument == "path" and name in IDS)
+        else LONGEST.get(argument, LONGEST["board"])
         for argument in inspect.signature(make).parameters
     }
     return make(**given)
