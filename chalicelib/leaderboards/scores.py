@@ -377,8 +377,9 @@ def _replace(
 def remove_player(context: Context, name: str, player: str, caller: Caller) -> None:
     """Remove a player's scores in all seasons of a board. A player without a score changes nothing.
 
-    The activities stay, so that a repeated submission does not count again. The score's item is kept for two
-    days without the score, so that no earlier submission brings the player back.
+    The activities stay, so that a repeated submission does not count again. Nothing shows their metadata,
+    which `ops erase` removes. The score's item is kept for two days without the score, so that no earlier
+    submission brings the player back.
 
     Cost: 0.5 RCU, 1 RCU per 4 KB of scores, and 2 WCU per season.
     Raises: NotFound for the board, Forbidden, Busy.
