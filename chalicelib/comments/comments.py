@@ -260,8 +260,6 @@ def patch(
     edits = read_edits(body, "rating", "language", "text")
     if edits:
         moderation.admit(context, caller)
-    if "rating" in edits:
-        definitions.find(context, product).check_rating(edits["rating"])
     wanted: Item | None = None
     for number in range(TRIES):
         item = require_visible(find_stored(context.table, product, id), product, id, caller)
@@ -271,6 +269,8 @@ def patch(
             raise Forbidden("Only the author may edit a comment, and only an admin may hide or approve it.")
         if revisions is not None and item["revision"] not in revisions:
             raise PreconditionFailed("The comment has changed since it was read: read it again.")
+        if "rating" in edits:
+            definitions.find(context, product).check_rating(edits["rating"])
         state = moderation.choose_state(context, caller, state_of(item), body, edits.get("text"))
         wanted = _apply_edits(item, edits, state, context.now)
         standings = moderation.follow_state(context, product, item["author"], state_of(item), state)

@@ -28,7 +28,7 @@ from chalicelib.leaderboards import boards, scores
 from chalicelib.ranking import deepening
 from tests.histories.event_sources import Queue
 from tests.histories.network import FaultyGateway
-from tests.histories.scenario import BLOCKED, PAGES, PATHS, Action
+from tests.histories.scenario import BLOCKED, PAGES, PATHS, TALK, Action
 from tests.histories.world import BEGIN, World
 from tests.support.contexts import new_context
 from tests.support.gateway import request
@@ -74,6 +74,8 @@ class Known:
     votes: dict[tuple[str, str], bool | None] = field(default_factory=dict)  # comment, reader; None: unknown
     replies: dict[tuple[str, str, str], bool | None] = field(default_factory=dict)  # product, comment, reply
     texts_with_key: set[str] = field(default_factory=set)  # of replies with an idempotency key
+    said: dict[str, bool] = field(default_factory=dict)  # texts of the discussion; whether it is acknowledged
+    said_with_key: set[str] = field(default_factory=set)
     guest: str = ""  # the token that some chatters share
     frames: dict[str, list[Sent]] = field(default_factory=lambda: defaultdict(list))  # by connection
     refs: Iterator[int] = field(default_factory=partial(count, 1))  # of frames, each used once
@@ -257,6 +259,19 @@ class Visitor:
 
         given = {"path": {"product": product}, "body": body, "caller": self.caller}
         return Request(call("post_comment", **given, idempotency_key=token), done, refused, unknown)
+
+    def _say(self, has_key: bool) -> Request:
+        """Write one more comment of the discussion."""
+        text = self._text(f"{self.name} says")
+        self.known.said[text] = False
+        self.known.said_with_key |= {text} if has_key else set()
+
+        def done(_: Any) -> None:
+            self.known.said[text] = True
+
+        body = {"language": "en", "text": text}
+        given = {"path": {"product": TALK}, "body": body, "caller": self.caller}
+        return Request(call("post_comment", **given, idempotency_key=self._token(has_key)), done)
 
     def _edit(self, product: str, rating: int, language: str, matches: bool) -> Request | None:
         key = (product, self.name)

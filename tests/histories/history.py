@@ -25,6 +25,7 @@ from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import connections, matchmaker, outbox
 from chalicelib.chat.gateway import ConnectionGateway
+from chalicelib.comments import definitions as product_definitions
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
@@ -39,7 +40,7 @@ from ops.maintenance.audit import scan
 from tests.histories.clients import Admin, Chatter, Known, Visitor
 from tests.histories.event_sources import Queue, Stream
 from tests.histories.network import FaultyGateway, Network, Planted
-from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, Scenario, scenario
+from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, TALK, Scenario, scenario
 from tests.histories.world import Stuck, World
 from tests.support.contexts import new_context
 from tests.support.interleavings import Sequential
@@ -270,3 +271,4 @@ def create_definitions(table: Table, now: datetime) -> None:
         boards.define(new_context(table, now - timedelta(hours=1)), name, body)
     hunt = ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
     definitions.define(new_context(table, now), "hunt", hunt)
+    product_definitions.begin_discussion(table, TALK)

@@ -33,7 +33,7 @@ from chalicelib.views import traits
 from chalicelib.views.sites import derive_listing
 from ops.maintenance import audit
 from tests.histories.clients import ODD, PLANTED, call
-from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, PRODUCTS
+from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, PRODUCTS, TALK
 from tests.histories.world import BEGIN
 from tests.support.contexts import new_context
 
@@ -266,7 +266,8 @@ def comments(history: History) -> Iterator[str]:
     stored: dict[tuple[str, str], list[Item]] = defaultdict(list)
     for prefix in (comments_of.COMMENT, comments_of.HIDDEN):
         for product, _, item in _find(history, "PRODUCT#", prefix):
-            stored[product, item["author"]].append(item)
+            if product != TALK:
+                stored[product, item["author"]].append(item)
     of_authors = _find(history, "PRODUCT#", "AUTHOR#")
     authors = {(product, author): item["id"] for product, author, item in of_authors}
     for key, found in stored.items():
@@ -293,6 +294,58 @@ def comments(history: History) -> Iterator[str]:
             right = [sum(comment["rating"] == rating for comment in own) for rating in range(1, 6)]
             if counts != right or statistics.get("count_total", 0) != len(own):
                 yield f"{product} {language or 'in all'} counts {counts}, not {right}"
+
+
+def discussions(history: History) -> Iterator[str]:
+    """Count the comments without ratings. Each acknowledged one is stored, and once if it has a key."""
+    known = history.known
+    shown = [item for product, _, item in _find(history, "PRODUCT#", comments_of.COMMENT) if product == TALK]
+    hidden = [item for product, _, item in _find(history, "PRODUCT#", comments_of.HIDDEN) if product == TALK]
+    texts = Counter(item["text"] for item in (*shown, *hidden))
+    yield from (
+        f"said and lost: {text}" for text, is_done in known.said.items() if is_done and not texts[text]
+    )
+    yield from (f"said twice: {text}" for text in known.said_with_key if texts[text] > 1)
+    yield from (f"nobody has said {text}" for text in texts.keys() - known.said.keys())
+    statistics = _by_key(history).get(comments_of.statistics_key(TALK), {})
+    counts = {name: n for name, n in statistics.items() if name.startswith("count_") and n}
+    if counts != ({"count_total": len(shown)} if shown else {}):
+        yield f"the discussion counts {counts}, not {len(shown)} comments without ratings"
+    yield from (f"{item} has a rating" for item in (*shown, *hidden) if "rating" in item)
+
+
+def orders(history: History) -> Iterator[str]:
+    """Read every list of comments in every order, and compare it with the stored comments."""
+    stored: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    items = _by_key(history)
+    for product, id, item in _find(history, "PRODUCT#", comments_of.COMMENT):
+        votes = items.get(counters_of.counters_key(product, id), {}).get("votes", 0)
+        stored[product].append((id, votes, item.get("rating", 0)))
+    places: dict[str, Callable[[int, int], int]] = {
+        "newest": lambda votes, rating: 0,
+        "helpful": lambda votes, rating: votes,
+        "highest": lambda votes, rating: rating,
+        "lowest": lambda votes, rating: -(rating or 6),
+    }
+    for product in (*PRODUCTS, TALK):
+        newest = sorted(stored[product], reverse=True)
+        for order, place in places.items():
+            right = [id for id, *values in sorted(newest, key=lambda row: place(*row[1:]), reverse=True)]
+            if (found := _walk(product, order)) != right:
+                yield f"{order} on {product} lists {found}, not {right}"
+        if (found := _walk(product, "oldest")) != [id for id, *_ in newest[::-1]]:
+            yield f"oldest on {product} lists {found}"
+
+
+def _walk(product: str, order: str) -> list[str]:
+    """Read all pages of a product's comments, two at a time."""
+    found, cursor = list[str](), None
+    while True:
+        query = {"order": order, "limit": 2, "cursor": cursor}
+        page = call("get_comments", path={"product": product}, query=query)()
+        found += [comment.id for comment in page.items]
+        if (cursor := page.cursor) is None:
+            return found
 
 
 def reactions(history: History) -> Iterator[str]:
@@ -477,7 +530,7 @@ def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
     hidden = _find(history, "PRODUCT#", comments_of.HIDDEN)
     comments = {is_pending: list[tuple[Any, ...]]() for is_pending in (False, True)}
     for product, id, item in (*shown, *hidden):
-        comments["pending" in item].append((product, id, item["rating"]))
+        comments["pending" in item].append((product, id, item.get("rating")))
     replies = {is_pending: list[tuple[Any, ...]]() for is_pending in (False, True)}
     for product, rest, item in _find(history, "PRODUCT#", "REPLY#"):
         replies["pending" in item].append((product, *rest.split("#")))
@@ -485,7 +538,7 @@ def _lists_of_all(history: History) -> dict[str, tuple[Rows, Rows]]:
         ("get_all_comments", "product", "id", "rating"),
         ("get_all_replies", "product", "comment", "id"),
     )
-    fives = Counter(product for product, _, item in shown if item["rating"] == 5)
+    fives = Counter(product for product, _, item in shown if item.get("rating") == 5)
     return {
         "the list of boards": (_listed("get_boards", "board"), [(name,) for name in BOARDS]),
         "the list of challenges": (_listed("get_challenges", "challenge"), [("hunt",)]),
@@ -862,6 +915,7 @@ CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     invariant.__name__: invariant
     for invariant in (
         *(handlers, views, sites, scores, seasons, ranks, challenge, comments, reactions, moderation, lists),
+        *(discussions, orders),
         *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )
 }

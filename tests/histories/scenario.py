@@ -23,6 +23,7 @@ PATHS = ("oak", "mill", "well", "bridge", "tower")
 LIMIT = 3  # paths that a player may find
 PRODUCTS = ("garment", "lamp")
 LANGUAGES = ("en", "de")
+TALK = "talk"  # a product without ratings, where an author may write many comments
 BLOCKED = "blocked"  # the word that makes a text pending
 # Few instants, so that some views are the same; a client's clock may be far off.
 VIEW_SECONDS = (0, 0, -1, -3600, -3700, -90_000, 200, 5_000, -700_000)
@@ -70,7 +71,7 @@ THEMES = (
     Theme("bans", {}, {"ban": 1}, {"report": 3, "disconnect": 5, "find": 2, "message": 1, "resume": 1}),
     Theme(
         "reactions",
-        {"comment": 3, "edit": 2, "uncomment": 1, "vote": 6, "unvote": 2, "reply": 3, "unreply": 2},
+        {"comment": 3, "say": 2, "edit": 2, "uncomment": 1, "vote": 6, "unvote": 2, "reply": 3, "unreply": 2},
         {"hide": 1, "show": 1, "approve": 1, "mute": 2, "unmute": 1, "admit": 2},
         {},
     ),
@@ -186,6 +187,8 @@ def _request(rng: random.Random, weights: dict[str, int], visitor: int, number: 
             body["product"] = rng.choice(PRODUCTS)
             option = ("has_key", 0.7) if kind == "comment" else ("matches", 0.3)
             return Action(kind, body | {option[0]: rng.random() < option[1]})
+        case "say":
+            return Action(kind, {"has_key": rng.random() < 0.7})
         case "uncomment":
             return Action(kind, {"product": rng.choice(PRODUCTS)})
         case "vote" | "unvote" | "reply" | "unreply":
