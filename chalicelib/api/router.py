@@ -53,7 +53,7 @@ MAX_BODY = 1_000_000  # bytes, of any route
 # bytes. The ARN ends in the path. The rest (partition, region, account, API, stage, method) has at most 100.
 # Source: "Amazon API Gateway quotas", Method ARN length of a method with authorization.
 MAX_AUTHORIZED_PATH = 1_500  # bytes, percent-encoded
-UNLOGGED = ("player", "path")
+UNLOGGED = ("player", "path", "author")
 IDEMPOTENCY_KEY = re.compile("[!-~]{1,128}")
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",

@@ -55,9 +55,9 @@ REASONS = 10  # reasons of a text that are listed
 # -- keys ----------------------------------------------------------------------------------------------
 
 
-def report_key(path: CommentPath, reply: str, reader: str) -> Key:
+def report_key(product: str, comment: str, reply: str, reader: str) -> Key:
     """Build the key of a reader's report of a comment, or of a reply to it."""
-    return Key(f"PRODUCT#{path.product}", f"{REPORT}{path.id}#{reply}#{reader}")
+    return Key(f"PRODUCT#{product}", f"{REPORT}{comment}#{reply}#{reader}")
 
 
 def is_report_of(item: Item, reader: str) -> bool:
@@ -77,7 +77,7 @@ def report(context: Context, path: CommentPath, body: ReportBody, caller: Caller
     Raises: Forbidden for the author and for a banned reader; NotFound for an absent or hidden text; Busy.
     """
     reply, receipt = body.reply or "", Receipt(reported=True)
-    counted, mine = counters_key(path.product, path.id), report_key(path, reply, caller.sub)
+    counted, mine = counters_key(path.product, path.id), report_key(path.product, path.id, reply, caller.sub)
     standing, answer = moderation.standing_key(caller.sub), reply_key(path.product, path.id, reply)
     for number in range(TRIES):
         found = context.table.get_many(
@@ -221,7 +221,8 @@ def _places(path: CommentPath, reply: str) -> list[Key]:
 
 
 def _read_reasons(table: Table, text: tuple[CommentPath, str]) -> list[str]:
-    first = report_key(*text, "")
+    path, reply = text
+    first = report_key(path.product, path.id, reply, "")
     page = table.query(Range(first.pk, (first.sk, f"{first.sk}\U0010ffff")), limit=REASONS)
     return [item["reason"] for item in page.items]
 

@@ -33,9 +33,9 @@ KEPT = timedelta(days=2)  # longer than the 24 hours in which a record can be de
 PATIENCE = timedelta(days=1)  # of attempts to publish
 
 
-def notice_key(notice: Notice) -> Key:
-    """Build the key of a notice."""
-    name = f"{notice.kind}\n{notice.source}".encode()
+def notice_key(kind: str, source: str) -> Key:
+    """Build the key of the notice of a change."""
+    name = f"{kind}\n{source}".encode()
     return Key(f"NOTICE#{hashlib.blake2b(name, digest_size=16).hexdigest()}", "NOTICE")
 
 
@@ -91,7 +91,8 @@ def find(
                 pending += [key] if "pending" in body["NewImage"] else []
                 continue
             change = (key, unpack(body.get("OldImage", {})), unpack(body["NewImage"]))
-            new |= {notice_key(notice): notice for notice in features.find_notices(enabled, change, now)}
+            for notice in features.find_notices(enabled, change, now):
+                new[notice_key(notice.kind, notice.source)] = notice
         except Exception as error:
             logs.log_error("a record has no notice", error)
     return new, pending

@@ -95,6 +95,8 @@ LONGEST: dict[str, Any] = {
     "score": scores.score_key(NAME, scores.MAX_SEASONS, NAME),
     "digest": "f" * 24,
     "comment": "7" + "Z" * 25,
+    "reply": "7" + "Z" * 25,
+    "source": NAME,
     "reader": NAME,
     "idempotency_key": "k" * 128,
     "period": "D",

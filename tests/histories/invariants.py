@@ -392,7 +392,7 @@ def reactions(history: History) -> Iterator[str]:
 
 
 def moderation(history: History) -> Iterator[str]:
-    """Check that no blocked text is published without an approval, and that pending ones are in their list."""
+    """Check that no blocked text is published without approval, and that pending ones are in their list."""
     for product, sk, item in _find(history, "PRODUCT#", ""):
         kind, *parts = sk.split("#")
         if kind not in ("COMMENT", "HIDDEN", "REPLY") or product == ODD:
