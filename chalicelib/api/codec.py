@@ -216,7 +216,7 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
         elif unusable := next((kind for kind in UNUSABLE if f"got `{type(kind).__name__}`" in message), None):
             message = unusable.problem
         elif message.startswith("Invalid enum value") and (choices := _find_choices(kind, path)):
-            message = f"must be one of {choices}"
+            message = f"must be one of {choices}" if "," in choices else f"must be {choices}"
         elif missing := MISSING.match(message):
             path, message = f"{path}.{missing[1]}".lstrip("."), "is required"
         else:
@@ -227,13 +227,14 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
 def _in_words(message: str) -> str:
     """Translate a message of msgspec about a type, a bound or a length into plain words.
 
-    >>> _in_words("Expected `str` of length >= 1"), _in_words("Expected `int | null`, got `str`")
-    ('must have at least 1 character', 'must be a whole number or null')
+    >>> _in_words("Expected `str` of length <= 5000"), _in_words("Expected `int | null`, got `str`")
+    ('must have at most 5,000 characters', 'must be a whole number or null')
     """
     if found := BOUND.match(message):
         kind, length, sign, limit = found.groups()
         unit = {"str": " characters", "array": " items"}.get(kind, "") if length else ""
         unit = unit.removesuffix("s") if limit == "1" else unit
+        limit = f"{Decimal(limit.removesuffix('.0')):,}"
         return f"must {'have' if length else 'be'} {SIGNS[sign]} {limit}{unit}"
     if found := TYPE.match(message):
         return "must be " + " or ".join(TYPES.get(kind, kind) for kind in found[1].split(" | "))
@@ -287,7 +288,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     built = dict(pairs)
     if len(built) != len(pairs):
         repeated = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-        raise ValueError(f"The body must not repeat the key {repeated[:40]!a}")
+        raise ValueError(f"The body must not repeat the key {json.dumps(repeated[:40])}")
     return built
 
 

@@ -50,7 +50,7 @@ def serve_file(stage: Settings, name: str, folder: str = "") -> Response[str]:
     except (OSError, ValueError):  # the operating system does not accept the name
         exists = False
     if not exists:
-        raise NotFound(f"The page has no file {name[:40]!r}.")
+        raise NotFound(f"The page has no file {name[:40]}.")
     headers = {
         "Content-Type": CONTENT_TYPES[path.suffix],
         "Content-Security-Policy": _page_policy(stage, name) if path.suffix == ".html" else POLICY,
@@ -89,7 +89,7 @@ def serve_reference(name: str = "index.html") -> Response[str]:
     """Return one of the files of the API reference. Raises NotFound."""
     path = REFERENCE / name
     if path.parent != REFERENCE or path.suffix not in REFERENCE_TYPES or not path.is_file():
-        raise NotFound(f"The API reference has no file {name[:40]!r}.")
+        raise NotFound(f"The API reference has no file {name[:40]}.")
     headers = {
         "Content-Type": CONTENT_TYPES[path.suffix],
         "Content-Security-Policy": REFERENCE_POLICY,

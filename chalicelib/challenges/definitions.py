@@ -14,6 +14,7 @@ paths depend on them. `edition` counts the writes of a definition.
 """
 
 import hashlib
+import json
 import secrets
 import unicodedata
 from collections.abc import Iterable
@@ -126,8 +127,11 @@ def hash_answers(paths: Iterable[str], rules: Normalization, salt: bytes, cost: 
     by_normalized = {normalize(path, rules): path for path in paths}
     if "" in by_normalized:
         path = by_normalized[""]
-        problem = f"has more than {MAX_PATH_BYTES} bytes after normalization" if path.strip() else "is blank"
-        raise BadRequest(f"`paths` has {path[:40]!a}, which {problem}")
+        problem = (
+            f"has more than {MAX_PATH_BYTES:,} bytes after normalization" if path.strip() else "is blank"
+        )
+        shown = json.dumps(path[:40], ensure_ascii=False)
+        raise BadRequest(f"`paths` has {shown}, which {problem}")
     return frozenset(hash_answer(normalized, salt, cost) for normalized in by_normalized)
 
 

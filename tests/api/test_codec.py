@@ -165,9 +165,9 @@ def test_a_number_that_dynamodb_cannot_hold_is_named_by_its_own_field() -> None:
         (b'{"order":"best"}', "`order` must be one of `asc`, `desc`"),
         (b'{"player":""}', "`player` must be 1 to 128 ASCII characters"),
         (b'{"player":"a#b"}', "`player` must be 1 to 128 ASCII characters"),
-        (b'{"rating":1,"rating":2}', "The body must not repeat the key 'rating'"),
-        (b'{"free":[{"a":1,"a":1}]}', "The body must not repeat the key 'a'"),
-        (b'{"a":1,"\\u0061":1}', "The body must not repeat the key 'a'"),
+        (b'{"rating":1,"rating":2}', 'The body must not repeat the key "rating"'),
+        (b'{"free":[{"a":1,"a":1}]}', 'The body must not repeat the key "a"'),
+        (b'{"a":1,"\\u0061":1}', 'The body must not repeat the key "a"'),
         (nested(codec.MAX_DEPTH + 2), "The body must not be nested deeper than 32 levels"),
         (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "The body must not be nested deeper than 32 levels"),
     ],
@@ -352,3 +352,8 @@ def _normal(value: Any) -> Any:
     if isinstance(value, list):
         return [_normal(part) for part in value]
     return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+
+
+def test_a_bound_is_written_as_people_write_numbers() -> None:
+    assert codec._in_words("Expected `float` <= 100.0") == "must be at most 100"
+    assert codec._in_words("Expected `str` of length <= 5000") == "must have at most 5,000 characters"

@@ -25,7 +25,7 @@ from chalicelib.challenges import ranking as challenge_ranking
 from chalicelib.challenges.schemas import BLANKS, FoundPathParams, Normalization
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import Forbidden, InvalidPath, NotOpen
+from chalicelib.errors import BadRequest, Forbidden, InvalidPath, NotOpen
 from chalicelib.ranking import ranking, tree
 from chalicelib.settings import current
 from local.engines.engine import Engine
@@ -648,3 +648,8 @@ def test_a_challenge_that_is_no_longer_ranked_has_no_leaders(hunt: Hunt) -> None
     assert hunt.call("", "GET", "hunt/leaders?around=ann")[0] == 404
     hunt.define(ranked=True)
     assert leaders(hunt) == [(1, "bob", 3), (2, "ann", 2)]
+
+
+def test_a_path_that_is_too_long_is_named_as_it_was_written() -> None:
+    with pytest.raises(BadRequest, match=r'`paths` has "سلام.*", which has more than 1,000 bytes'):
+        definitions.hash_answers(["سلام" * 200], Normalization(), b"salt", 2)
