@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from botocore.exceptions import ClientError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).parents[2] / ".chalice" / "resources.yaml"
 
 Properties = dict[str, Any]
-
-UNSUPPORTED = {"UnknownOperationException", "UnsupportedOperationException"}
-"""The errors of an engine for a missing operation, such as point-in-time recovery."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +172,7 @@ def resolve(node: Any, parameters: Mapping[str, str], conditions: Mapping[str, A
 
 
 def table_request(properties: Properties) -> dict[str, Any]:
-    """Return the request that creates a table, without the settings that separate calls enable."""
+    """Return the request that creates a table, without the settings that are calls of their own."""
     separate = ("TimeToLiveSpecification", "PointInTimeRecoverySpecification")
     request = {name: value for name, value in properties.items() if name not in separate}
     # In CloudFormation a view type enables the stream; the API needs StreamEnabled.
@@ -186,42 +182,17 @@ def table_request(properties: Properties) -> dict[str, Any]:
 def create_table(dynamodb: DynamoDBClient, stage: str, name: str | None = None) -> Table:
     """Create the stage's table, optionally with another `name`, and return it once it is ACTIVE.
 
-    An existing table does not change, except that time to live and point-in-time recovery are enabled. These
-    are separate calls, so an interrupted creation is completed. An engine without them is accepted.
+    An existing table does not change, except that time to live is enabled. This is a separate call, so an
+    interrupted creation is completed. Point-in-time recovery is left out, because a local engine has none.
     """
     properties = definition(stage).table
     name = name or str(properties["TableName"])
     with contextlib.suppress(dynamodb.exceptions.ResourceInUseException):
         dynamodb.create_table(**table_request(properties) | {"TableName": name})
     dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 90})
-    _enable_time_to_live(dynamodb, name, properties["TimeToLiveSpecification"])
-    _enable_recovery(dynamodb, name, properties["PointInTimeRecoverySpecification"])
-    table = dynamodb.describe_table(TableName=name)["Table"]
-    return Table(name, table["LatestStreamArn"])
-
-
-def _enable_time_to_live(dynamodb: DynamoDBClient, name: str, specification: Any) -> None:
-    """Enable time to live unless it is enabled. DynamoDB refuses a second change within an hour."""
-    try:
-        status = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]["TimeToLiveStatus"]
-        if status not in ("ENABLED", "ENABLING"):
-            dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=specification)
-    except ClientError as error:
-        _raise_unless_unsupported(error)
-
-
-def _enable_recovery(dynamodb: DynamoDBClient, name: str, specification: Any) -> None:
-    """Enable point-in-time recovery unless it is enabled."""
-    try:
-        found: Any = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
-        recovery = found.get("PointInTimeRecoveryDescription", {})
-        if recovery.get("PointInTimeRecoveryStatus") == "ENABLED":
-            return
-        dynamodb.update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=specification)
-    except ClientError as error:
-        _raise_unless_unsupported(error)
-
-
-def _raise_unless_unsupported(error: ClientError) -> None:
-    if error.response["Error"]["Code"] not in UNSUPPORTED:
-        raise error
+    # DynamoDB refuses a second change within an hour.
+    expiry = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    if expiry["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
+        specification: Any = properties["TimeToLiveSpecification"]
+        dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=specification)
+    return Table(name, dynamodb.describe_table(TableName=name)["Table"]["LatestStreamArn"])

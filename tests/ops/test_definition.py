@@ -59,14 +59,6 @@ def test_creating_a_table_again_completes_one_without_time_to_live(account: Engi
 
 
 @mock_aws
-def test_point_in_time_recovery_is_on() -> None:
-    dynamodb = boto3.client("dynamodb")
-    backups = dynamodb.describe_continuous_backups(TableName=create_table(dynamodb, "dev").name)
-    recovery = backups["ContinuousBackupsDescription"]["PointInTimeRecoveryDescription"]
-    assert recovery["PointInTimeRecoveryStatus"] == "ENABLED"
-
-
-@mock_aws
 @pytest.mark.parametrize(
     ("stage", "protected"), [("dev", False), ("local", False), ("staging", True), ("prod", True)]
 )
