@@ -267,10 +267,6 @@ class Gateway:
         """Return the session to assign to `app.websocket_api.session`."""
         return Session(ManagementClient(self._connections, self._limits))
 
-    def connection_ids(self) -> set[str]:
-        """Return the ids of the connections that are open now."""
-        return {connection.id for connection in list(self._connections.values()) if connection.is_open}
-
     async def _serve(self, listener: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()

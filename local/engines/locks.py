@@ -24,14 +24,14 @@ class Lock:
     """A lock on a file, held until it is released here and in every process that inherited it.
 
     The file contains the id of the process that holds it. When that process has released the lock or died,
-    its children may still be writing. The lock then waits for them, for at most `patience` seconds or without
-    a limit, and prints the `reason` to standard error every five seconds.
+    its children may still be writing. The lock then waits for them, for at most `patience` seconds, and
+    prints the `reason` to standard error every five seconds.
 
     Raises: InUse at once when the process that holds the lock is alive, OSError when the file cannot be
         written.
     """
 
-    def __init__(self, path: Path, patience: float | None, reason: str = "it is still stopping") -> None:
+    def __init__(self, path: Path, patience: float, reason: str = "it is still stopping") -> None:
         self._file = os.fdopen(
             open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", errors="replace"
         )
@@ -53,7 +53,7 @@ class Lock:
         self._name("")
         self._file.close()
 
-    def _acquire(self, path: Path, patience: float | None, reason: str) -> None:
+    def _acquire(self, path: Path, patience: float, reason: str) -> None:
         begin = printed = time.monotonic()
         while True:
             with contextlib.suppress(BlockingIOError):
@@ -61,7 +61,7 @@ class Lock:
                 return
             self._file.seek(0)
             holder, now = self._file.read(), time.monotonic()
-            if _is_alive(holder) or (patience is not None and now > begin + patience):
+            if _is_alive(holder) or now > begin + patience:
                 raise InUse(f"process {holder or '?'} is using {path.parent}")
             if now > printed + 5:
                 message = f"waiting for the last run of {path.parent} ({now - begin:.0f} s): {reason}"

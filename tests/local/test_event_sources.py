@@ -13,12 +13,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local import event_sources
-from local.event_sources import Pump, QueuePump, StreamPump
-from ops.aws.template import Queue
+from local.event_sources import Pump, StreamPump
 from ops.maintenance.streams import Stream
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/hubbub-local/stream/2026-01-01T00:00:00.000"
-QUEUE = Queue("views", "http://127.0.0.1/views", "arn:aws:sqs:us-east-1:000000000000:views")
 Event = dict[str, Any]
 
 
@@ -333,84 +331,6 @@ def test_a_record_has_the_format_of_lambda() -> None:
                             "in": {"M": {"x": {"B": "Yg=="}}},
                         },
                     },
-                }
-            ]
-        }
-    ]
-
-
-class FakeQueue:
-    """A queue in memory. A received message is hidden until it is deleted or visible again."""
-
-    def __init__(self, *bodies: str) -> None:
-        self.waiting = [
-            {"MessageId": body, "ReceiptHandle": f"receipt-{body}", "Body": body, "Attributes": {"n": "1"}}
-            for body in bodies
-        ]
-        self.deleted: list[str] = []
-
-    def receive_message(self, QueueUrl: str, MaxNumberOfMessages: int, **_: Any) -> Event:  # noqa: N803
-        assert QueueUrl == QUEUE.url
-        taken, self.waiting = self.waiting[:MaxNumberOfMessages], self.waiting[MaxNumberOfMessages:]
-        return {"Messages": taken} if taken else {}
-
-    def delete_message_batch(self, QueueUrl: str, Entries: list[dict[str, str]]) -> None:  # noqa: N803
-        assert QueueUrl == QUEUE.url
-        assert len({entry["Id"] for entry in Entries}) == len(Entries)
-        self.deleted += [entry["ReceiptHandle"].removeprefix("receipt-") for entry in Entries]
-
-
-def queue_pump(queue: FakeQueue, handler: Callable[[Event, Any], Any]) -> QueuePump:
-    fake: Any = queue
-    return QueuePump(fake, QUEUE, handler)
-
-
-def test_only_messages_that_did_not_fail_are_deleted() -> None:
-    queue = FakeQueue("1", "2", "3")
-    failed = {"batchItemFailures": [{"itemIdentifier": "2"}]}
-    assert queue_pump(queue, lambda event, context: failed).step()
-    assert queue.deleted == ["1", "3"]
-
-
-def test_no_message_is_deleted_when_all_fail_or_the_handler_raises() -> None:
-    queue = FakeQueue("1")
-    everything = {"batchItemFailures": [{"itemIdentifier": "1"}]}
-    assert queue_pump(queue, lambda event, context: everything).step()
-    queue.waiting = FakeQueue("1").waiting
-
-    def fail(event: Event, context: Any) -> None:
-        raise RuntimeError("not now")
-
-    with pytest.raises(RuntimeError):
-        queue_pump(queue, fail).step()
-    assert queue.deleted == []
-
-
-def test_a_stopped_queue_pump_delivers_the_waiting_messages_in_tens() -> None:
-    queue, sizes = FakeQueue(*map(str, range(25))), []
-    pump = queue_pump(queue, lambda event, context: sizes.append(len(event["Records"])))
-    pump.start()
-    assert pump.stop()
-    assert sizes == [10, 10, 5]
-    assert queue.deleted == [str(i) for i in range(25)]
-
-
-def test_a_message_has_the_format_of_lambda() -> None:
-    events: list[Event] = []
-    queue_pump(FakeQueue("a"), lambda event, context: events.append(event)).step()
-    assert events == [
-        {
-            "Records": [
-                {
-                    "messageId": "a",
-                    "receiptHandle": "receipt-a",
-                    "body": "a",
-                    "attributes": {"n": "1"},
-                    "messageAttributes": {},
-                    "md5OfBody": "",
-                    "eventSource": "aws:sqs",
-                    "eventSourceARN": QUEUE.arn,
-                    "awsRegion": "us-east-1",
                 }
             ]
         }

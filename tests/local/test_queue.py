@@ -36,15 +36,11 @@ def failing(*bodies: str, seen: list[str]) -> Callable[[Any, Any], Any]:
     return handle
 
 
-def test_messages_are_delivered_in_batches_and_deleted(tmp_path: Path) -> None:
-    queue, seen = LocalQueue(tmp_path), list[str]()
-    pump = QueuePump(queue, QUEUE, failing(seen=seen))
-    woken: list[bool] = []
+def test_a_sender_wakes_the_pump_once_for_its_messages(tmp_path: Path) -> None:
+    queue, woken = LocalQueue(tmp_path), list[bool]()
     queue.wake = lambda: woken.append(True)
     send(queue, *map(str, range(12)))
     assert woken == [True]
-    assert [pump.step() for _ in range(3)] == [True, True, False]
-    assert seen == [str(i) for i in range(12)]
 
 
 def test_a_failed_message_comes_again_and_is_given_up_after_five_times(
@@ -59,6 +55,39 @@ def test_a_failed_message_comes_again_and_is_given_up_after_five_times(
         clock[0] += 180
         pump.step()
     assert seen == ["bad", "good", *["bad"] * 4]
+
+
+def test_a_handler_that_raises_fails_all_its_messages(tmp_path: Path, clock: list[float]) -> None:
+    queue, seen = LocalQueue(tmp_path), list[str]()
+    send(queue, "a", "b")
+
+    def fail(event: Any, _: Any) -> Any:
+        raise RuntimeError("not now")
+
+    with pytest.raises(RuntimeError):
+        QueuePump(queue, QUEUE, fail).step()
+    clock[0] += 180
+    assert QueuePump(queue, QUEUE, failing(seen=seen)).step()
+    assert seen == ["a", "b"]
+
+
+def test_a_stopped_pump_first_delivers_the_waiting_messages_in_tens(tmp_path: Path) -> None:
+    queue, sizes = LocalQueue(tmp_path), list[int]()
+    send(queue, *map(str, range(25)))
+    pump = QueuePump(queue, QUEUE, lambda event, _: sizes.append(len(event["Records"])))
+    pump.start()
+    assert pump.stop()
+    assert sizes == [10, 10, 5]
+
+
+def test_a_message_has_the_format_of_lambda(tmp_path: Path) -> None:
+    queue, events = LocalQueue(tmp_path), list[Any]()
+    send(queue, "a")
+    QueuePump(queue, QUEUE, lambda event, _: events.append(event)).step()
+    [message] = events[0]["Records"]
+    fields = {"messageId": "1", "receiptHandle": "1", "body": "a", "md5OfBody": ""}
+    fields |= {"eventSource": "aws:sqs", "eventSourceARN": QUEUE.arn, "awsRegion": "us-east-1"}
+    assert message == fields | {"attributes": {}, "messageAttributes": {}}
 
 
 def test_a_message_that_a_killed_run_had_received_comes_again(tmp_path: Path) -> None:
