@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -45,7 +46,7 @@ from chalice.test import Client  # noqa: E402
 import app  # noqa: E402
 from chalicelib import settings  # noqa: E402
 from chalicelib.dynamo.table import connect  # noqa: E402
-from local.engines.engine import DYNOXIDE, Engine, start  # noqa: E402
+from local.engines.engine import DYNOXIDE, ROOT, Engine, start  # noqa: E402
 from local.rehearsal.account import start as start_account  # noqa: E402
 from ops.aws.provision import Clients  # noqa: E402
 from ops.aws.template import Table  # noqa: E402
@@ -106,6 +107,14 @@ def cloud() -> Iterator[Engine]:
 def clients(cloud: Engine) -> Clients:
     """The SDK clients that provisioning uses, on an engine with CloudFormation."""
     return Clients(cloud.client("cloudformation"), cloud.client("dynamodb"), cloud.client("sqs"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the configuration for Chalice, which the commands use."""
+    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
+    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,13 +79,12 @@ def test_an_unknown_feature_is_named() -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(project: Path) -> Path:
     """A copy of the configuration, with a stage of views alone."""
-    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
-    chalice_config.ensure_stage(tmp_path, "small")
-    enable(tmp_path, "views")
-    chalice_config.ensure_stage(tmp_path, "small")
-    return tmp_path
+    chalice_config.ensure_stage(project, "small")
+    enable(project, "views")
+    chalice_config.ensure_stage(project, "small")
+    return project
 
 
 def enable(project: Path, names: str, stage: str = "small") -> None:

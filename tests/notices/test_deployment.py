@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ops.aws import chalice_config, event_sources, features, package
-from ops.stage import ROOT
 from tests.notices.test_notices import ARN
 
 OTHER = "arn:aws:sns:eu-central-1:123456789012:team"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(project: Path) -> Path:
     """A copy of the configuration, with a stage that has everything."""
-    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
-    chalice_config.ensure_stage(tmp_path, "small")
-    return tmp_path
+    chalice_config.ensure_stage(project, "small")
+    return project
 
 
 def configure(project: Path, **variables: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The table that the commands of imports write to."""
+"""The environment of commands, and the table that those of imports write to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,22 @@ from chalicelib.dynamo.table import Table
 from ops.aws import template
 
 
-@pytest.fixture
-def table(dev_table: template.Table) -> Iterator[Table]:
-    """The dev stage's table, which the command finds too, and which takes views of every site."""
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Restore the environment after each test."""
     with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
-            del os.environ[name]
-        os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
-        yield Table(dev_table.name, boto3.client("dynamodb"))
+        yield
+
+
+@pytest.fixture
+def stage(environment: None, dev_table: template.Table) -> Table:
+    """The dev stage's table, which the command finds too, and which takes views of every site."""
+    for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
+        del os.environ[name]
+    os.environ.update(HUBBUB_SITES="*", HUBBUB_SECRET="s" * 32)
+    return Table(dev_table.name, boto3.client("dynamodb"))
+
+
+@pytest.fixture
+def table(stage: Table) -> Table:
+    return stage

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import click
@@ -13,14 +12,6 @@ import pytest
 from chalicelib.settings import Settings
 from local.engines.engine import ROOT
 from ops.aws import chalice_config
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    shutil.copytree(
-        ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deployed", "deployments")
-    )
-    return tmp_path
 
 
 def test_the_file_in_the_repository_is_in_the_notation_that_is_written() -> None:
@@ -49,7 +40,7 @@ def test_policies_are_written_for_the_partition_that_is_deployed_to(
 ) -> None:
     """An ARN begins with its partition, and IAM refuses another's: IAM User Guide, ARNs; AWS in China."""
     chalice_config.ensure_stage(project, stage)
-    chalice_config.record_variables(project, stage, {"HUBBUB_QUEUE": "on"})
+    chalice_config.record_variables(project, stage, {"HUBBUB_QUEUE": "on", "HUBBUB_NOTICES": "on"})
     for before in ("aws-cn", partition, partition):  # from another partition, and again
         chalice_config.ensure_stage(project, stage)
         chalice_config.localize_policies(project, Settings(stage=stage, table=f"hubbub-{stage}"), before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import boto3
@@ -12,18 +11,10 @@ import pytest
 from click.testing import CliRunner
 from moto import mock_aws
 
-from local.engines.engine import ROOT
 from ops.aws import chalice_config, environment
 from ops.cli.main import main
 
 ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/hubbub-dev/stream/2026"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
-    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
-    return tmp_path
 
 
 def name_sites(project: Path, size: int) -> None:

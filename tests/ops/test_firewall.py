@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import Engine
 from ops.aws import cloudformation, firewall, provision
 from ops.aws.provision import Clients
 from ops.cli.main import main
@@ -68,10 +67,8 @@ def test_a_stage_limits_addresses_unless_that_is_switched_off(
 
 
 def test_a_stage_with_an_associated_web_acl_is_deleted_also_after_a_failed_deletion(
-    cloud: Engine, clients: Clients, stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloud: Engine, clients: Clients, stage: str, project: Path
 ) -> None:
-    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
-    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
     environment = {"HUBBUB_ENDPOINT": cloud.endpoint, "HUBBUB_TABLE": f"hubbub-{stage}", "HUBBUB_QUEUE": ""}
     wafv2, name = cloud.client("wafv2"), provision.stack_name(stage)
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import os
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import boto3
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
@@ -28,7 +25,6 @@ from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody, SeasonBody
 from chalicelib.leaderboards.scores import Submission
 from chalicelib.ranking import deepening, ranking, tree
-from ops.aws import template
 from ops.cli.main import main
 from ops.imports import scores as import_scores
 from ops.imports.formats import Columns
@@ -363,16 +359,6 @@ def test_waiting_ends_when_all_is_ranked_or_nothing_moves(
 
 
 # -- the command ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def stage(dev_table: template.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
-    """The dev stage's table, which the command finds too."""
-    with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_") and name != "HUBBUB_TABLE"]:
-            del os.environ[name]
-        os.environ.update(HUBBUB_SECRET="s" * 32)
-        yield Table(dev_table.name, boto3.client("dynamodb"))
 
 
 WORDS = ["--player", "player", "--value", "points", "--id", "game", "--time", "time"]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import zipfile
 from typing import Any
 from unittest import mock
 from uuid import uuid4
@@ -16,16 +13,12 @@ import yaml
 from click.testing import CliRunner
 
 from chalicelib.settings import Settings
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import Engine
 from ops.aws import event_sources
 from ops.aws.event_sources import Drift, Mapping
 from ops.aws.provision import Clients, provision
 from ops.cli.main import main
-
-FUNCTION = """
-def handler(event, context):
-    return None
-"""
+from tests.support.tables import create_function
 
 
 @pytest.fixture
@@ -33,17 +26,8 @@ def stage(cloud: Engine, clients: Clients) -> str:
     """A stage with its table, its queues and its two functions, and without a mapping."""
     name = f"t{uuid4().hex[:8]}"
     provision(clients, name, {"Queue": "on"}, lambda *_: True)
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("app.py", FUNCTION)
     for function in event_sources.SOURCES:
-        cloud.client("lambda").create_function(
-            FunctionName=f"hubbub-{name}-{function}",
-            Runtime="python3.13",
-            Role="arn:aws:iam::000000000000:role/any",
-            Handler="app.handler",
-            Code={"ZipFile": content.getvalue()},
-        )
+        create_function(cloud, f"hubbub-{name}-{function}")
     return name
 
 
@@ -101,10 +85,7 @@ def test_a_peak_in_the_queue_leaves_functions_for_the_page(is_full: bool, most: 
 
 
 def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) -> None:
-    client, wanted = (
-        cloud.client("lambda"),
-        expect_mappings(clients, stage),
-    )
+    client, wanted = cloud.client("lambda"), expect_mappings(clients, stage)
     assert [mapping.problem for mapping in event_sources.find_drift(client, wanted)] == [
         f"no mapping on {mapping.source}" for mapping in wanted
     ]
@@ -118,22 +99,24 @@ def test_mappings_are_tuned_once(cloud: Engine, clients: Clients, stage: str) ->
     assert event_sources.configure(client, wanted) == []
 
 
-def test_a_setting_that_someone_has_changed_is_found_and_put_right(
-    cloud: Engine, clients: Clients, stage: str
+@pytest.mark.parametrize(
+    ("number", "change", "problem"),
+    [
+        (0, {"MaximumRecordAgeInSeconds": 60}, "MaximumRecordAgeInSeconds is misconfigured"),
+        (2, {"Enabled": False}, "state Disabled"),
+    ],
+)
+def test_a_mapping_that_someone_has_changed_is_found_and_put_right(
+    cloud: Engine, clients: Clients, stage: str, number: int, change: dict[str, Any], problem: str
 ) -> None:
-    client, wanted = (
-        cloud.client("lambda"),
-        expect_mappings(clients, stage),
-    )
+    client, wanted = cloud.client("lambda"), expect_mappings(clients, stage)
     deploy(cloud, wanted)
     event_sources.configure(client, wanted)
-    [mapping] = client.list_event_source_mappings(FunctionName=wanted[0].function)["EventSourceMappings"]
-    client.update_event_source_mapping(UUID=mapping["UUID"], MaximumRecordAgeInSeconds=60)
-    expected = Drift(wanted[0].function, mapping["UUID"], "MaximumRecordAgeInSeconds is misconfigured")
-    assert event_sources.find_drift(client, wanted) == [expected]
-    assert [mapping.problem for mapping in event_sources.configure(client, wanted)] == [
-        "MaximumRecordAgeInSeconds"
-    ]
+    function = wanted[number].function
+    [mapping] = client.list_event_source_mappings(FunctionName=function)["EventSourceMappings"]
+    client.update_event_source_mapping(UUID=mapping["UUID"], **change)
+    assert event_sources.find_drift(client, wanted) == [Drift(function, mapping["UUID"], problem)]
+    assert [done.problem for done in event_sources.configure(client, wanted)] == list(change)
     assert event_sources.find_drift(client, wanted) == []
 
 
@@ -141,20 +124,6 @@ def state(cloud: Engine, function: str) -> str:
     found = cloud.client("lambda").list_event_source_mappings(FunctionName=function)
     [mapping] = found["EventSourceMappings"]
     return str(mapping["State"])
-
-
-def test_a_mapping_that_is_switched_off_is_found_and_switched_on(
-    cloud: Engine, clients: Clients, stage: str
-) -> None:
-    client, wanted = cloud.client("lambda"), expect_mappings(clients, stage)
-    deploy(cloud, wanted)
-    event_sources.configure(client, wanted)
-    [mapping] = client.list_event_source_mappings(FunctionName=wanted[2].function)["EventSourceMappings"]
-    client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-    [found] = event_sources.find_drift(client, wanted)
-    assert (found.id, found.problem) == (mapping["UUID"], "state Disabled")
-    assert [mapping.problem for mapping in event_sources.configure(client, wanted)] == ["Enabled"]
-    assert event_sources.find_drift(client, wanted) == []
 
 
 @pytest.mark.parametrize("was_disabled", [False, True])
@@ -220,10 +189,7 @@ def test_a_command_that_reads_the_stream_pauses_pushes_meanwhile(
 def test_a_mapping_left_on_an_old_stream_is_found_and_deleted_and_no_other(
     cloud: Engine, clients: Clients, stage: str
 ) -> None:
-    client, before = (
-        cloud.client("lambda"),
-        expect_mappings(clients, stage),
-    )
+    client, before = cloud.client("lambda"), expect_mappings(clients, stage)
     deploy(cloud, before)
     event_sources.configure(client, before)
     restart_stream(clients, stage)
@@ -265,10 +231,3 @@ def test_no_shard_has_more_readers_than_dynamodb_streams_allows() -> None:
     read = [name for name, text in events.items() if "StreamArn" in text]
     assert read == ["Apply", "Push"]
     assert sum(source == "Stream" for _, source in event_sources.SOURCES.values()) == 2
-
-
-def test_lambda_may_send_failed_batches_to_their_queue() -> None:
-    """Lambda sends with the function's own role, and refuses the setting when that may not."""
-    policy = json.loads((ROOT / ".chalice" / "policy-apply.json").read_text())
-    [statement] = [statement for statement in policy["Statement"] if "sqs:SendMessage" in statement["Action"]]
-    assert "arn:aws:sqs:*:*:hubbub-dev-stream-failures" in statement["Resource"]

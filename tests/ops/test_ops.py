@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -39,12 +38,10 @@ CONFIG = {
 
 
 @pytest.fixture(autouse=True)
-def environment() -> Iterator[None]:
-    """Run each test without settings in the environment, and restore it."""
-    with mock.patch.dict(os.environ):
-        for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
-            del os.environ[name]
-        yield
+def no_settings(environment: None) -> None:
+    """Run each test without settings in the environment."""
+    for name in [name for name in os.environ if name.startswith("HUBBUB_")]:
+        del os.environ[name]
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
 import boto3
@@ -21,7 +21,7 @@ from moto import mock_aws
 
 from chalicelib.api import auth
 from chalicelib.settings import Settings
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import Engine
 from ops.aws import adopt, chalice_config, cloudformation, live_table
 from ops.aws import provision as provisioning
 from ops.aws.cloudformation import Change, ChangeSet
@@ -31,15 +31,6 @@ from ops.cli.main import main
 
 NAME = "/hubbub/dev/secret"
 EVERYTHING = "apply the template"
-
-
-@pytest.fixture(autouse=True)
-def environment() -> Iterator[None]:
-    """Restore the environment after each test."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture
@@ -499,16 +490,12 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def project(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(cloud: Engine, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, whose commands use the account."""
-    shutil.copytree(
-        ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*", "__pycache__")
-    )
-    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
     monkeypatch.setenv("HUBBUB_ENDPOINT", cloud.endpoint)
     for name in ("HUBBUB_TABLE", "HUBBUB_QUEUE"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path
+    return project
 
 
 @pytest.fixture
@@ -516,11 +503,8 @@ def command(project: Path) -> Command:
     """The command, in the project."""
 
     def run(*arguments: str, **options: Any) -> Result:
-        before = dict(os.environ)
-        done = CliRunner().invoke(main, ["provision", *arguments], **options)
-        os.environ.clear()
-        os.environ.update(before)
-        return done
+        with mock.patch.dict(os.environ):
+            return CliRunner().invoke(main, ["provision", *arguments], **options)
 
     return run
 
@@ -648,6 +632,11 @@ def test_a_stage_is_refused_in_another_region_and_account(
     assert cloudformation.find_stack(clients.cloudformation, "hubbub-dev-resources") is None
 
 
+def client_elsewhere(cloud: Engine) -> Any:
+    keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    return boto3.client("dynamodb", endpoint_url=cloud.endpoint, region_name="eu-west-1", **keys)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -666,13 +655,7 @@ def test_a_stage_of_another_region_is_refused_by_a_clone_without_its_record(
     """The roles of a stage are global, so a second region would share them: IAM User Guide, "Regions"."""
     if table != "hubbub-dev":
         chalice_config.record_variables(project, "dev", {"HUBBUB_TABLE": table})
-    elsewhere: Any = boto3.client(
-        "dynamodb",
-        endpoint_url=cloud.endpoint,
-        region_name="eu-west-1",
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    )
+    elsewhere = client_elsewhere(cloud)
     create_table(elsewhere, "dev", table)
     try:
         before, secrets = files(project), parameters(clients)
@@ -699,13 +682,7 @@ def test_a_stage_of_another_region_is_not_packaged(project: Path) -> None:
 def test_a_table_of_this_region_outweighs_that_of_another(
     command: Command, cloud: Engine, clients: Clients, stage: str
 ) -> None:
-    elsewhere: Any = boto3.client(
-        "dynamodb",
-        endpoint_url=cloud.endpoint,
-        region_name="eu-west-1",
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    )
+    elsewhere = client_elsewhere(cloud)
     provision(clients, stage, {}, lambda *_: True)
     create_table(elsewhere, stage)
     assert command("--stage", stage, "--yes").exit_code == 0

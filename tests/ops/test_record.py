@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +11,10 @@ import pytest
 
 from local.engines.engine import Engine
 from ops.aws.record import read_record, rebuild_record, record_path
-from ops.stage import ROOT
+from tests.support.tables import create_function
 
 TAGS = {"aws-chalice": "version=1.34.0:stage=dev:app=hubbub"}
 API = {"swagger": "2.0", "info": {"title": "hubbub-dev", "version": "1"}, "paths": {}}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
-    return tmp_path
-
-
-def create_function(cloud: Engine, name: str, tags: dict[str, str]) -> None:
-    cloud.client("lambda").create_function(
-        FunctionName=name,
-        Runtime="python3.13",
-        Role="arn:aws:iam::000000000000:role/any",
-        Handler="app.app",
-        Code={"ZipFile": b"PK\x05\x06" + bytes(18)},
-        Tags=tags,
-    )
 
 
 def test_a_stage_without_resources_has_no_record(cloud: Engine, project: Path) -> None:
@@ -53,7 +35,7 @@ def test_a_stage_without_resources_has_no_record(cloud: Engine, project: Path) -
 def test_a_function_of_somebody_else_is_refused(
     cloud: Engine, project: Path, tags: dict[str, str], why: str
 ) -> None:
-    create_function(cloud, "hubbub-dev-sweep", tags)
+    create_function(cloud, "hubbub-dev-sweep", **tags)
     try:
         with pytest.raises(click.ClickException, match=why):
             rebuild_record(cloud.client, project, "dev")
@@ -91,7 +73,7 @@ def test_an_api_without_a_stage_is_deleted_and_one_with_a_stage_is_recorded(
 
 
 def test_a_domain_name_stays_in_the_record(cloud: Engine, project: Path) -> None:
-    create_function(cloud, "hubbub-dev", TAGS)
+    create_function(cloud, "hubbub-dev", **TAGS)
     domain = {"name": "api_gateway_custom_domain", "resource_type": "domain_name"}
     record_path(project, "dev").parent.mkdir()
     record_path(project, "dev").write_text(json.dumps({"resources": [domain]}))

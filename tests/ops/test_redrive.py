@@ -49,12 +49,6 @@ def table(engine: Engine) -> Iterator[Table]:
         yield made
 
 
-@pytest.fixture
-def each_table(engine: Engine) -> Iterator[Table]:
-    with store_on(engine, pause=lambda _: None) as (made, _):
-        yield made
-
-
 def progress(player: str, found: Any) -> Item:
     return {**challenge_progress.progress_key("hunt", player)._asdict(), "found": found}
 
@@ -86,8 +80,7 @@ def twos(players: int) -> dict[str, int]:
 # -- repaired by code ----------------------------------------------------------------------------------
 
 
-def test_an_image_that_the_code_can_read_now_is_added_once(each_table: Table) -> None:
-    table = each_table
+def test_an_image_that_the_code_can_read_now_is_added_once(table: Table) -> None:
     spoil(table, 7)
     change(table, None, progress("good", 2))
     assert (counted(table), len(entries(table))) == (twos(1), 7)
@@ -143,8 +136,7 @@ def test_the_aggregates_match_the_items_in_the_end_whatever_was_malformed(table:
 # -- repaired by mending the item, or the entry --------------------------------------------------------
 
 
-def test_a_corrected_item_counts_once_and_its_entries_cancel(each_table: Table) -> None:
-    table = each_table
+def test_a_corrected_item_counts_once_and_its_entries_cancel(table: Table) -> None:
     change(table, None, progress("ann", 1))
     change(table, progress("ann", 1), progress("ann", "broken"))
     assert counted(table) == {}
@@ -219,8 +211,7 @@ def test_more_entries_than_a_page_or_a_transaction_holds_are_all_added(table: Ta
     assert (sum(seen), counted(table)) == (many, twos(many))
 
 
-def test_runs_at_the_same_time_add_every_entry_once(each_table: Table) -> None:
-    table = each_table
+def test_runs_at_the_same_time_add_every_entry_once(table: Table) -> None:
     spoil(table, 120)
     change(table, None, progress("ann", "broken"))
     change(table, progress("ann", "broken"), None)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest import mock
 from uuid import uuid4
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import Engine
 from ops.aws import restore
 from ops.aws.provision import Clients, provision
 from ops.cli.main import main
@@ -31,13 +29,11 @@ def stage(clients: Clients) -> str:
 
 
 @pytest.fixture
-def command(cloud: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+def command(cloud: Engine, project: Path) -> Command:
     """The command, in a project of its own."""
-    shutil.copytree(ROOT / ".chalice", tmp_path / ".chalice", ignore=shutil.ignore_patterns("deploy*"))
-    monkeypatch.setattr("ops.stage.ROOT", tmp_path)
-    with mock.patch.dict(os.environ, HUBBUB_ENDPOINT=cloud.endpoint):
-        del os.environ["HUBBUB_TABLE"]
-        yield lambda *arguments, **options: CliRunner().invoke(main, ["restore", *arguments], **options)
+    os.environ["HUBBUB_ENDPOINT"] = cloud.endpoint
+    del os.environ["HUBBUB_TABLE"]
+    return lambda *arguments, **options: CliRunner().invoke(main, ["restore", *arguments], **options)
 
 
 def tables(clients: Clients) -> list[str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
-import zipfile
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pytest
 from click.testing import CliRunner
 
 import app
@@ -29,16 +25,9 @@ from ops.maintenance.streams import Stream
 from tests.conftest import EngineTable
 from tests.support.contexts import new_context
 from tests.support.live import Live
-from tests.support.tables import create_queue, table_on
+from tests.support.tables import create_function, create_queue, table_on
 
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture(autouse=True)
-def environment() -> Iterator[None]:
-    """Restore the environment after each test."""
-    with mock.patch.dict(os.environ):
-        yield
 
 
 def looked(settings: Settings, engine: Engine, checkpoint: Path | None) -> dict[str, Any]:
@@ -101,25 +90,10 @@ def test_the_command_reports_no_problem_until_there_is_one(account: Engine, tmp_
         ]
 
 
-def function(client: Any, name: str, role: str) -> None:
-    code = io.BytesIO()
-    with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("app.py", "def handle(event, context): pass")
-    client.create_function(
-        FunctionName=name,
-        Runtime="python3.13",
-        Role=role,
-        Handler="app.handle",
-        Code={"ZipFile": code.getvalue()},
-    )
-
-
 def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_tables_stream(
     account: Engine,
 ) -> None:
     functions, metrics = account.client("lambda"), account.client("cloudwatch")
-    trust = {"RoleName": "status", "AssumeRolePolicyDocument": "{}"}
-    role = account.client("iam").create_role(**trust)["Role"]["Arn"]
     queue = create_queue(account.client("sqs"), "dev", "deployed-views")
     made_here = []
     with table_on(account) as made:
@@ -133,7 +107,7 @@ def test_a_deployed_stage_has_the_lag_that_lambda_measured_and_mappings_on_the_t
         try:
             other = made.stream_arn.replace("stream/", "stream/1999-")
             for name, source in (("apply", other), ("write_views", queue.arn)):
-                function(functions, f"hubbub-deployed-{name}", role)
+                create_function(account, f"hubbub-deployed-{name}")
                 where = {} if "sqs" in source else {"StartingPosition": "TRIM_HORIZON"}
                 mapping = functions.create_event_source_mapping(
                     FunctionName=f"hubbub-deployed-{name}",

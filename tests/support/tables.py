@@ -88,3 +88,15 @@ def _create(sqs: SQSClient, name: str, properties: dict[str, Any]) -> template.Q
 def _text(value: Any) -> str:
     """Convert an attribute to SQS's format: policies and booleans as JSON, numbers as digits."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def create_function(account: Engine, name: str, **tags: str) -> None:
+    """Create a function that does nothing, for tests of what belongs to it."""
+    account.client("lambda").create_function(
+        FunctionName=name,
+        Runtime="python3.13",
+        Role="arn:aws:iam::000000000000:role/any",
+        Handler="app.app",
+        Code={"ZipFile": b"PK\x05\x06" + bytes(18)},  # an empty archive
+        Tags=tags,
+    )
