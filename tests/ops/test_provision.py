@@ -633,7 +633,7 @@ def test_a_stage_is_refused_in_another_region_and_account(
 
 
 def client_elsewhere(cloud: Engine) -> Any:
-    keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    keys: Any = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
     return boto3.client("dynamodb", endpoint_url=cloud.endpoint, region_name="eu-west-1", **keys)
 
 
