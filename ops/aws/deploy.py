@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import click
 from botocore.exceptions import ClientError
 
-from ops.aws import chalice_config
 from ops.aws.record import read_record, record_path
-from ops.aws.template import function_name
 
 CHALICE = (sys.executable, "-c", "import sys; from chalice.cli import main; sys.exit(main())")
 MIN_CONCURRENCY = 100  # concurrent executions; a new account may have 10
@@ -45,11 +43,6 @@ def run_chalice(root: Path, *arguments: str) -> None:
         raise click.ClickException(
             f"chalice {' '.join(arguments)} failed; correct the cause and run this again"
         )
-
-
-def list_functions(root: Path, stage: str) -> list[str]:
-    """Return the names that Chalice gives to the functions of a stage."""
-    return [function_name(stage, name) for name in chalice_config.list_functions(root, stage)]
 
 
 def find_urls(root: Path, stage: str, endpoint: str = "") -> Urls:

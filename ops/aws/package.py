@@ -17,6 +17,7 @@ from typing import Any
 import boto3
 import click
 import yaml
+from botocore.exceptions import NoRegionError
 
 from chalicelib.settings import Settings, read
 from ops.aws import bundle, chalice_config, deploy, domains, event_sources, features
@@ -96,11 +97,11 @@ def find_origin(root: Path, stage: str) -> str:
 def find_region() -> tuple[str, str]:
     """Return the configured region and its partition, such as aws or aws-cn.
 
-    Raises: ClickException when no region is set.
+    Raises: NoRegionError when no region is set.
     """
     session = boto3.session.Session()
     if not session.region_name:
-        raise click.ClickException("no region; set AWS_DEFAULT_REGION, for example to eu-central-1")
+        raise NoRegionError
     return session.region_name, session.get_partition_for_region(session.region_name)
 
 
@@ -109,7 +110,6 @@ def package(root: Path, stage: str, output: Path) -> None:
 
     Raises: ClickException when Chalice fails.
     """
-    find_region()
     files = [output / name for name in ("sam.yaml", "deployment.zip")]
     for file in files:
         file.unlink(missing_ok=True)  # files of an earlier run: Chalice may fail with exit code 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops.cli.options import SETTLE, YES
+from ops.cli.options import SETTLE, YES, settings_client
 
 if TYPE_CHECKING:
     from chalicelib.settings import Settings
@@ -289,14 +289,6 @@ def lock() -> None:
     for libraries in locks.LOCKED:
         for requirement in locks.write(ROOT, libraries):
             click.echo(f"{requirement.name} {requirement.version}: {len(requirement.hashes)} wheels")
-
-
-def settings_client(settings: Settings) -> Callable[..., Any]:
-    """Return a function that creates a stage's client of an AWS service, optionally with other options."""
-    import boto3
-
-    make: Any = boto3.client
-    return lambda service, **options: make(service, **settings.client_options() | options)
 
 
 def _prepared(

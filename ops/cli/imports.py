@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from ops.cli.options import INCOMPLETE, INTERRUPTED, REPORT, STAGE, Report, gather
+from ops.cli.options import INCOMPLETE, INTERRUPTED, REPORT, STAGE, Report, gather, parse_identifier
 from ops.imports.formats import Columns, Format
 from ops.stage import new_context
 
@@ -66,9 +66,6 @@ def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> 
     is skipped, because its views have expired. Needs read and write access to the stage's table and read
     access to its secret. Exit code 3: all is written, and the stream has not counted all of it.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from chalicelib.dynamo import table
     from chalicelib.views import definitions
     from ops.imports import log_formats
@@ -85,11 +82,10 @@ def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> 
             raise click.BadParameter(
                 f"{host} is not a site of the stage (HUBBUB_SITES){hint}", param_hint="--site"
             )
-    console = Console(stderr=True)
     log = Log(sites, settings, lambda host: definitions.find(store, host))
     with _explain_errors(file):
         key = derive_client_key(settings)
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        with _new_progress() as progress:
             is_archive = file != "-" and Path(file).is_file() and zipfile.is_zipfile(file)
             found = (
                 read_archive(Path(file), log, key) if is_archive else read(_lines(file, progress), log, key)
@@ -129,22 +125,9 @@ def _show_line(line: tuple[int, str] | None) -> str:
     return f"line {line[0]:,} is {line[1][:SHOWN]!a}" if line else ""
 
 
-def _identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    from chalicelib.api.codec import normalize
-    from chalicelib.api.schemas import IDENTIFIER, IDENTIFIER_RULE
-
-    try:
-        name = normalize(text, "name")
-    except ValueError as error:
-        raise click.BadParameter(f"{error}") from None
-    if not IDENTIFIER.match(name):
-        raise click.BadParameter(f"it {IDENTIFIER_RULE}")
-    return name
-
-
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--board", required=True, callback=_identifier, help="An existing leaderboard.")
+@click.option("--board", required=True, callback=parse_identifier, help="An existing leaderboard.")
 @gather(
     "columns",
     Columns,
@@ -163,9 +146,6 @@ def import_scores(file: str, board: str, columns: Columns, stage: str, report: R
     column. Needs read and write access to the stage's table, with dynamodb:PartiQLInsert. Exit code 3: all is
     written, and the stream has not ranked all of it.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from chalicelib.dynamo import table
     from chalicelib.errors import NotFound
     from chalicelib.leaderboards import boards
@@ -178,8 +158,7 @@ def import_scores(file: str, board: str, columns: Columns, stage: str, report: R
     except NotFound as error:
         hint = f"Create it with PUT /leaderboards/{board} (see /docs)."
         raise click.ClickException(f"{error} {hint}") from None
-    console = Console(stderr=True)
-    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+    progress = _new_progress()
     with _explain_errors(file), progress:
         found = read(_lines(file, progress), columns, defined, now)
         summary = write(store, board, found)
@@ -259,9 +238,6 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
     a file again writes nothing. Needs read and write access to the stage's table. Exit code 3: all is
     written, and the stream has not counted all of it.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from chalicelib.dynamo import table
     from ops.imports.blogs import Choice, read_disqus, read_wordpress
     from ops.imports.comments import NotComments, ReplyRow, Row, Skip, read, wait, write
@@ -272,8 +248,7 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
     choice = Choice(chosen.rating, (chosen.languages or ["und"])[0])
     settings, counted, has_rows = load(stage), None, False
     store = table.connect(settings)
-    console = Console(stderr=True)
-    progress = Progress(console=console, transient=True, disable=not console.is_terminal)
+    progress = _new_progress()
 
     def read_rows() -> Iterator[Row | ReplyRow | Skip]:
         nonlocal has_rows
@@ -304,6 +279,15 @@ def import_comments(file: str, stage: str, chosen: Format, report: Report) -> No
     fields["products"] = len(summary.products)
     fields |= {"dropped characters": choice.dropped} if choice.dropped else {}
     _show(fields, {reason.value: summary.skipped[reason] for reason in Skip}, counted, report)
+
+
+def _new_progress() -> Progress:
+    """Return a progress bar on standard error. It shows nothing unless that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
 
 
 def _lines(file: str, progress: Progress) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops.cli.options import INCOMPLETE, JSON, STAGE
+from ops.cli.options import INCOMPLETE, JSON, STAGE, settings_client
 
 if TYPE_CHECKING:
     from ops.costs import Line
@@ -22,18 +22,12 @@ def status(stage: str, as_json: bool) -> None:
 
     Exit code 3: there is a problem, which the output describes.
     """
-    import boto3
-
     from ops.aws.status import read_status
     from ops.stage import data_folder, load
 
     settings = load(stage)
-    session = boto3.session.Session()
-
-    def client(service: str) -> Any:
-        return session.client(service, **settings.client_options())  # type: ignore[call-overload]
-
-    found = read_status(settings, client, data_folder() / "stream.json" if settings.endpoint else None)
+    checkpoint = data_folder() / "stream.json" if settings.endpoint else None
+    found = read_status(settings, settings_client(settings), checkpoint)
     if as_json:
         click.echo(json.dumps(found))
     else:

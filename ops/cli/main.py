@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from ops.cli import data, deploy, imports, inspect, maintenance
-from ops.cli.options import INTERRUPTED
+from ops.cli.options import INTERRUPTED, parse_identifier
 from ops.stage import ROOT
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -184,21 +184,9 @@ def _seconds(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
     return int(match[1]) * SECONDS[match[2]]
 
 
-def _subject(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    from chalicelib.api import codec, schemas
-
-    try:
-        name = codec.normalize(text, "sub")
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    if not schemas.IDENTIFIER.search(name):
-        raise click.BadParameter(f"it {schemas.IDENTIFIER_RULE}")
-    return name
-
-
 @main.command()
 @click.option("--stage", default="local", show_default=True, help="The stage that accepts the token.")
-@click.option("--sub", required=True, callback=_subject, help="The player or author.")
+@click.option("--sub", required=True, callback=parse_identifier, help="The player or author.")
 @click.option("--scope", type=click.Choice(["admin", "scores"]), help="Additional rights of the bearer.")
 @click.option("--name", help="The display name.")
 @click.option("--ttl", default="1h", show_default=True, callback=_seconds, help="Such as 90s, 15m, 1h or 7d.")

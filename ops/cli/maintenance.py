@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, SETTLE, STAGE
+from ops.cli.options import INCOMPLETE, INTERRUPTED, JSON, SETTLE, STAGE, settings_client
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -26,16 +26,14 @@ MAX_ROWS = 50  # rows of drift that audit prints
 @click.command()
 @STAGE
 @SETTLE
-@click.option("--repair", "repairs", is_flag=True, help="Correct the drift, as `repair` does.")
 @JSON
-def audit(stage: str, settle: float, repairs: bool, as_json: bool) -> None:
+def audit(stage: str, settle: float, as_json: bool) -> None:
     """Recount every aggregate of the table and report differences (drift).
 
     Safe while the stage serves traffic. Live topics are paused meanwhile, because the stream has room for two
-    readers. Exit code 1: an aggregate has drifted and was not corrected, or it changed during every pass and
-    could not be checked.
+    readers. Exit code 1: an aggregate has drifted, or it changed during every pass and could not be checked.
     """
-    recount(stage, settle, as_json=as_json, repairs=repairs)
+    recount(stage, settle, as_json=as_json, repairs=False)
 
 
 @click.command()
@@ -43,7 +41,7 @@ def audit(stage: str, settle: float, repairs: bool, as_json: bool) -> None:
 @SETTLE
 @JSON
 def repair(stage: str, settle: float, as_json: bool) -> None:
-    """Recount every aggregate of the table and correct drift, as `audit --repair` does.
+    """Recount every aggregate of the table and correct drift.
 
     Safe while the stage serves traffic, and safe to interrupt and run again. Live topics are paused
     meanwhile, because the stream has room for two readers. Exit code 1: an aggregate changed during every
@@ -54,8 +52,6 @@ def repair(stage: str, settle: float, as_json: bool) -> None:
 
 def recount(stage: str, settle: float, *, as_json: bool, repairs: bool) -> None:
     """Find drift, optionally correct it, and print the result."""
-    import boto3
-
     from chalicelib.dynamo.table import connect
     from ops.cli.progress import progress
     from ops.maintenance import audit as audits
@@ -66,7 +62,7 @@ def recount(stage: str, settle: float, *, as_json: bool, repairs: bool) -> None:
     import app  # imported after load: app.py reads the settings
 
     table = connect(settings)
-    following = follow_stream(table, boto3.client("dynamodbstreams", **settings.client_options()))
+    following = follow_stream(table, settings_client(settings)("dynamodbstreams"))
     with _push_paused(settings), progress("reading") as say:
         found = audits.audit(
             table, app.CONTRIBUTIONS, following, settle, lambda items: say(f"{items:,} items read")
@@ -86,11 +82,9 @@ def _push_paused(settings: Settings) -> Iterator[None]:
     if settings.stage == "local":
         yield
         return
-    import boto3
-
     from ops.aws import event_sources
 
-    with event_sources.push_paused(boto3.client("lambda", **settings.client_options()), settings.stage):
+    with event_sources.push_paused(settings_client(settings)("lambda"), settings.stage):
         yield
 
 
@@ -181,8 +175,6 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
     Remove the cause first, otherwise the retry fails too. Safe to interrupt and to repeat. Exit code 3:
     something is left. For a lost batch run `repair`, then `replay stream --discard`.
     """
-    import boto3
-
     from ops.cli.progress import progress
     from ops.maintenance import replay as work
     from ops.stage import load
@@ -190,9 +182,8 @@ def replay(source: str, stage: str, discard: bool, as_json: bool) -> None:
     settings = load(stage)
     import app  # imported after load: app.py reads the settings
 
-    session, options = boto3.session.Session(), settings.client_options()
-    sqs, streams = session.client("sqs", **options), session.client("dynamodbstreams", **options)
-    queue = settings.queue_name
+    client, queue = settings_client(settings), settings.queue_name
+    sqs, streams = client("sqs"), client("dynamodbstreams")
 
     reads_stream = _push_paused(settings) if source == "stream" else contextlib.nullcontext()
     with reads_stream, progress("reading") as say:

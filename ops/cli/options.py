@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from ops.maintenance.pace import Pace
 from ops.stage import DATA, RUN
+
+if TYPE_CHECKING:
+    from chalicelib.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +37,28 @@ def gather(parameter: str, kind: Any, *options: Callable[[F], F]) -> Callable[[F
         return run  # type: ignore[return-value]
 
     return add
+
+
+def settings_client(settings: Settings) -> Callable[..., Any]:
+    """Return a function that creates a stage's client of an AWS service, optionally with other options."""
+    import boto3
+
+    make: Any = boto3.client
+    return lambda service, **options: make(service, **settings.client_options() | options)
+
+
+def parse_identifier(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Normalize a name as the API does."""
+    from chalicelib.api.codec import normalize
+    from chalicelib.api.schemas import IDENTIFIER, IDENTIFIER_RULE
+
+    try:
+        name = normalize(text, parameter.name or "")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not IDENTIFIER.search(name):
+        raise click.BadParameter(f"it {IDENTIFIER_RULE}")
+    return name
 
 
 def _keep_data(ctx: click.Context, parameter: click.Parameter, folder: Path) -> None:

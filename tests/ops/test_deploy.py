@@ -84,13 +84,6 @@ def test_a_stage_that_was_never_deployed_has_no_address(project: Path) -> None:
         deploy.find_urls(project, "dev")
 
 
-def test_the_functions_have_the_names_that_chalice_gives_them(project: Path) -> None:
-    names = deploy.list_functions(project, "dev")
-    assert {"hubbub-dev", "hubbub-dev-apply", "hubbub-dev-probe"} <= set(names)
-    assert "hubbub-dev-write_views" not in names, "it has no queue"
-    assert "hubbub-dev-api_handler" not in names
-
-
 def test_a_stage_lets_through_what_its_stack_says(deployed: Path) -> None:
     """The operations and values of Amazon API Gateway's API reference, UpdateStage, of both versions."""
     rest, sockets = boto3.client("apigateway"), boto3.client("apigatewayv2")
