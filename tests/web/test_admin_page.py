@@ -361,7 +361,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_label("Best score").select_option("the lowest")
         form.get_by_label("A new value").select_option("replaces a worse score")
         form.get_by_label("Resets").fill("2030-01-01T00:00")
-        form.get_by_label("Equal scores").select_option("are ranked by time, the earlier first")
+        form.get_by_label("Equal scores").select_option("the earlier is ahead")
         form.get_by_label("Submitted by").select_option("the server")
         form.get_by_label("Guests may submit").uncheck()
         form.get_by_label("metadata").check()

@@ -233,7 +233,7 @@ export const words = {
     resetsField: "Neue Saison (UTC)",
     ties: "Gleiche Ergebnisse",
     sharedRank: "teilen einen Platz",
-    firstAhead: "ordnet die Zeit, das frühere zuerst",
+    firstAhead: "das frühere ist vorn",
     every: "Neue Saison jeden",
     day: "Tag",
     week: "Montag",

@@ -233,7 +233,7 @@ export const words = {
     resetsField: "Resets (UTC)",
     ties: "Equal scores",
     sharedRank: "share a rank",
-    firstAhead: "are ranked by time, the earlier first",
+    firstAhead: "the earlier is ahead",
     every: "New season every",
     day: "day",
     week: "week",
