@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from chalicelib.comments import screening
 from ops.aws import template
 from tests.comments.test_comments import P, Shop
 from tests.comments.test_reactions import kinds
+from tests.support.faults import after, hooked, timed_out
 from tests.support.records import scan
 
 BLOCK = ("casino", "buy now", "spam.example", "bücher.example", "赌博")
@@ -414,3 +417,76 @@ def test_the_list_of_reported_texts_has_pages(shop: Shop) -> None:
         cursor = f"&cursor={page['cursor']}"
     assert sorted(found) == sorted(comment["id"] for comment in comments)
     assert shop.call("GET", "/comments/reports", who="ann")[0] == 403
+
+
+# -- races and retries ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def before_write(shop: Shop, act: Callable[[], object]) -> Iterator[None]:
+    """Act once before the next transaction, as another request between its reads and its write."""
+    left = [act]
+
+    def hook(**_: object) -> None:
+        if left:
+            left.pop()()
+
+    with hooked(shop.table.client, {"before-call.dynamodb.TransactWriteItems": hook}):
+        yield
+
+
+def test_a_report_and_an_approval_whose_replies_are_lost_count_once(careful: Shop) -> None:
+    made = careful.post("me")
+    with after(careful.table, "TransactWriteItems", timed_out()):
+        approve(careful, f"{P}/comments/{made['id']}")
+    with after(careful.table, "TransactWriteItems", timed_out()):
+        assert report(careful, made, "ann") == 201
+    assert reported(careful) == [(made["id"], 1, ["An insult."])]
+    careful.settle()
+    assert careful.get(f"{P}/statistics")["total"] == 1
+
+
+def test_a_comment_that_is_deleted_beside_its_first_report_leaves_nothing(shop: Shop) -> None:
+    made = shop.post("me")
+    delete = partial(shop.call, "DELETE", f"{P}/comments/{made['id']}", who="me")
+    with before_write(shop, delete):
+        assert report(shop, made, "ann") == 404
+    shop.settle()
+    assert kinds(shop) <= {"LISTED", "S"}
+    assert reported(shop) == []
+
+
+def test_a_reply_that_is_hidden_beside_its_report_is_not_listed(shop: Shop) -> None:
+    made = shop.post("me")
+    answer = reply(shop, made, "bob")
+    path = f"{P}/comments/{made['id']}/replies/{answer['id']}"
+    with before_write(shop, partial(shop.call, "PATCH", path, {"hidden": True}, "admin")):
+        assert report(shop, made, "ann", answer["id"]) == 404
+    assert reported(shop) == []
+
+
+def test_a_comment_that_its_author_edits_beside_the_approval_keeps_both(careful: Shop) -> None:
+    own = f"{P}/comments/{careful.post('me')['id']}"
+    with before_write(careful, partial(careful.call, "PATCH", own, {"text": "Better."}, "me")):
+        approve(careful, own)
+    assert (careful.get(own)["state"], careful.get(own)["text"]) == ("approved", "Better.")
+    careful.settle()
+
+
+def test_a_comment_that_its_author_deletes_beside_the_approval_stays_deleted(careful: Shop) -> None:
+    own = f"{P}/comments/{careful.post('me')['id']}"
+    with before_write(careful, partial(careful.call, "DELETE", own, who="me")):
+        assert careful.call("PATCH", own, {"state": "approved"}, "admin")[0] == 404
+    careful.settle()
+    assert kinds(careful) <= {"LISTED"}
+    assert careful.post("me")["state"] == "pending", "nothing was approved"
+
+
+def test_two_approvals_at_once_count_a_reply_once(careful: Shop) -> None:
+    made = careful.post("admin")
+    own = f"{P}/comments/{made['id']}"
+    path = f"{own}/replies/{reply(careful, made, 'me')['id']}"
+    with before_write(careful, partial(approve, careful, path)):
+        approve(careful, path)
+    assert careful.get(own)["replies"] == 1
+    careful.settle()
