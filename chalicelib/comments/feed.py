@@ -6,7 +6,7 @@ page is linked as RFC 5005 says.
 
 import re
 import uuid
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from xml.sax.saxutils import escape, quoteattr
 
 from chalicelib import ulids
@@ -19,7 +19,6 @@ NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def encode(stage: str, comments: AllComments) -> str:
     """Return a page of comments as a feed."""
     updated = max((_updated(comment) for comment in comments.items), default="1970-01-01T00:00:00Z")
-    more = f"comments?cursor={quote(comments.cursor, safe='')}" if comments.cursor else ""
     return "\n".join(
         [
             '<?xml version="1.0" encoding="utf-8"?>',
@@ -28,12 +27,21 @@ def encode(stage: str, comments: AllComments) -> str:
             f"<title>Comments of {_text(stage)}</title>",
             f"<updated>{updated}</updated>",
             '<link rel="self" href="comments"/>',
-            *([f'<link rel="next" href={quoteattr(more)}/>'] if more else []),
+            *_link_next(comments),
             *map(_encode_entry, comments.items),
             "</feed>",
             "",
         ]
     )
+
+
+def _link_next(comments: AllComments) -> list[str]:
+    """Return the link to the next page, if there is one. All comments of a page are pending, or none is."""
+    if not comments.cursor:
+        return []
+    query = {"state": "pending"} if comments.items and comments.items[0].state == "pending" else {}
+    href = f"comments?{urlencode(query | {'cursor': comments.cursor})}"
+    return [f'<link rel="next" href={quoteattr(href)}/>']
 
 
 def _encode_entry(comment: ProductComment) -> str:

@@ -65,10 +65,12 @@ def test_the_links_of_a_feed_are_relative_to_its_address(shop: Feeds) -> None:
     assert shop.get(path) == made
 
 
-def test_a_feed_has_pages_without_repeated_ids(shop: Feeds) -> None:
+@pytest.mark.parametrize("state", ["approved", "pending"])
+def test_a_feed_has_pages_without_repeated_ids(shop: Feeds, state: str) -> None:
+    assert shop.call("PUT", P, {"approve": state == "pending"}, "admin")[0] == 201
     for number in range(5):
-        shop.post(f"author-{number}")
-    ids, query = [], "?limit=2"
+        assert shop.post(f"author-{number}")["state"] == state
+    ids, query = [], "?limit=2" + "&state=pending" * (state == "pending")
     while True:
         feed = shop.feed(query)
         ids += [entry.findtext("a:id", "", ATOM) for entry in feed.findall("a:entry", ATOM)]
