@@ -108,7 +108,7 @@ def test_an_idle_stage_costs_nothing_but_its_probe() -> None:
 def test_thirty_thousand_views_cost_what_the_readme_says() -> None:
     usd = bill("--views", "30k", "--free-tier")["usd"]
     readme = (ROOT / "README.md").read_text()
-    assert f"about USD {usd:.2f} for 30,000 views" in " ".join(readme.split())
+    assert f"about USD {usd:.2f} for 30,000 views a month, and 0.02 at rest" in " ".join(readme.split())
     assert costs.describe_idle(costs.Assumed()).startswith("at rest about USD 0.02 a month")
 
 
