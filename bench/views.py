@@ -15,11 +15,11 @@ from chalicelib.views import events, sites
 from chalicelib.views.events import View
 from local.engines.engine import Engine
 from local.event_sources import StreamPump
-from ops.maintenance.audit import find_drift, scan
 from ops.maintenance.streams import Stream
 from tests.support.conflicts import InFlight
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
+from tests.support.records import drift
 from tests.support.tables import drain, fresh_table
 
 CONTRIBUTIONS, DERIVATIONS = (events.contribution,), (sites.derive,)
@@ -74,7 +74,7 @@ def measure_ours(engine: Engine, count: int, pages: int) -> float:
         with Meter(table.client) as meter:
             events.write(new_context(table), make_views(count, pages, "visitor"))
             drain(pump)
-        assert not find_drift(CONTRIBUTIONS, scan(table.client, table.name))
+        assert not drift(table, CONTRIBUTIONS)
     return meter.write_units / count
 
 

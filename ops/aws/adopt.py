@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from botocore.exceptions import ClientError
 
+from chalicelib.dynamo.retries import error_code
 from ops.aws.cloudformation import Template
 from ops.aws.template import Properties
 
@@ -135,10 +137,14 @@ def plan_import(template: Template, stage: str, live: Live | None, sqs: SQSClien
 
 
 def find_queue_url(sqs: SQSClient, name: str) -> str:
-    """Return a queue's URL; empty if the queue does not exist."""
+    """Return a queue's URL; empty if the queue does not exist, as on an engine without SQS."""
     try:
         return sqs.get_queue_url(QueueName=name)["QueueUrl"]
     except sqs.exceptions.QueueDoesNotExist:
+        return ""
+    except ClientError as error:
+        if error_code(error) != "UnknownOperationException":
+            raise
         return ""
 
 

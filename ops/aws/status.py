@@ -17,15 +17,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from chalicelib.aggregates.quarantine import PARTITIONS
-from chalicelib.dynamo.retries import error_code
 from chalicelib.settings import Settings
-from ops.aws import event_sources, template
+from ops.aws import adopt, event_sources, template
 
-MISSING = {
-    "AWS.SimpleQueueService.NonExistentQueue",
-    "QueueDoesNotExist",
-    "UnknownOperationException",  # the engine has no SQS
-}
 LATE = 60.0  # seconds, as in the alarm stream-lag
 QUEUES = {"views": "", "deadViews": "-dead"}
 
@@ -131,7 +125,10 @@ def _table(table: Any, settings: Settings) -> dict[str, Any]:
 def _mapping_drift(client: Client, settings: Settings, stream: str) -> Iterator[tuple[str, str]]:
     """Yield each function with a problem of its event source mapping, and the problem."""
     sqs = client("sqs")
-    urls = (_url(sqs, name) for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures"))
+    urls = (
+        adopt.find_queue_url(sqs, name)
+        for name in (settings.queue_name, f"hubbub-{settings.stage}-stream-failures")
+    )
     arns = [event_sources.find_queue_arn(sqs, url) if url else "" for url in urls]
     wanted = event_sources.expect_mappings_on(settings, stream, *arns)
     for mapping in event_sources.find_drift(client("lambda"), wanted):
@@ -150,18 +147,8 @@ def _count(dynamodb: Any, table: str, pk: str) -> int:
 
 def _depth(sqs: Any, name: str) -> int | None:
     """Return the number of messages of a queue; None if it does not exist."""
-    if not (url := _url(sqs, name)):
+    if not (url := adopt.find_queue_url(sqs, name)):
         return None
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
     return sum(int(attributes[name]) for name in names)
-
-
-def _url(sqs: Any, name: str) -> str:
-    """Return a queue's URL; empty if it does not exist, as on an engine without SQS."""
-    try:
-        return str(sqs.get_queue_url(QueueName=name)["QueueUrl"])
-    except ClientError as error:
-        if error_code(error) in MISSING:
-            return ""
-        raise

@@ -80,14 +80,6 @@ def read_items(client: DynamoDBClient, table_name: str) -> Iterator[Item]:
     return (unpack(item) for page in pages for item in page["Items"])
 
 
-def scan(client: DynamoDBClient, table_name: str) -> list[Item]:
-    """Return every item of a table, strongly consistent.
-
-    Cost: 1 RCU per 4 KB.
-    """
-    return list(read_items(client, table_name))
-
-
 def read_sums(item: Item) -> dict[str, Any]:
     """Return the sums of an aggregate by attribute. An index key that moves in steps follows from a sum."""
     values = {name: value for name, value in item.items() if name not in NO_SUMS}

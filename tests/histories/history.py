@@ -36,7 +36,7 @@ from chalicelib.views import queue
 from local.engines.engine import Engine
 from local.filters import filtered
 from ops.aws.template import definition, table_request
-from ops.maintenance.audit import scan
+from ops.maintenance.audit import read_items
 from tests.histories.clients import Admin, Chatter, Known, Visitor
 from tests.histories.event_sources import Queue, Stream
 from tests.histories.network import FaultyGateway, Network, Planted
@@ -154,7 +154,7 @@ class History:
 
     def expire(self, client: DynamoDBClient) -> None:
         """Expire some views through TTL, long after they were counted."""
-        for item in scan(client, self.table.name):
+        for item in list(read_items(client, self.table.name)):
             if item["sk"].startswith("T#2") and self.world.rng.random() < 0.2:
                 self.stream.expiring.add((item["pk"], item["sk"]))
                 self.expired.append(item)
@@ -177,14 +177,14 @@ def run(engine: Engine, seed: int, planted: Planted | None = None) -> Outcome:
             world.is_calm = history.scenario.is_calm
             history.run()
             history.drain()
-            history.items = scan(client, history.table.name)
+            history.items = list(read_items(client, history.table.name))
             outcome.differences += [f"chat: {difference}" for difference in unmatched(history)]
             history.recover()
             history.expire(client)
             world.is_calm = history.scenario.is_calm
             history.drain()
             world.is_calm = True
-            history.items = scan(client, history.table.name)
+            history.items = list(read_items(client, history.table.name))
             for name, check in CHECKS.items():
                 outcome.differences += [f"{name}: {difference}"[:LENGTH] for difference in check(history)]
         except Stuck as error:

@@ -12,13 +12,6 @@ from local.schedule import Schedule, interval, schedules
 from tests.support.running import until
 
 
-@pytest.mark.parametrize(
-    ("expression", "seconds"), [("rate(1 minute)", 60), ("rate(5 minutes)", 300), ("rate(1 day)", 86400)]
-)
-def test_a_rate_is_read_as_seconds(expression: str, seconds: float) -> None:
-    assert interval(expression) == seconds
-
-
 def test_a_cron_expression_is_refused() -> None:
     with pytest.raises(ValueError, match="only a rate"):
         interval("cron(0 12 * * ? *)")

@@ -30,7 +30,7 @@ from local.engines.engine import Engine
 from local.event_sources import QueuePump, StreamPump
 from ops import table as item_table
 from ops.cli.main import main
-from ops.maintenance import audit, export, replay
+from ops.maintenance import export, replay
 from ops.maintenance.pace import Pace
 from ops.maintenance.streams import Stream
 from tests.conftest import EngineTable
@@ -38,7 +38,7 @@ from tests.ops.test_erase import PAGE, plant
 from tests.support.contexts import new_context
 from tests.support.faults import instead
 from tests.support.live import Live
-from tests.support.records import drift
+from tests.support.records import drift, scan
 from tests.support.tables import create_queue, table_on
 
 ROOT = Path(__file__).parents[2]
@@ -106,11 +106,6 @@ def items(text: str) -> list[Item]:
     return [unpack(line["Item"]) for line in lines]
 
 
-def every_item(table: Table) -> list[Item]:
-    """Return all items."""
-    return list(audit.scan(table.client, table.name))
-
-
 def by_key(found: list[Item]) -> dict[tuple[str, str], Item]:
     assert len({(item["pk"], item["sk"]) for item in found}) == len(found)
     return {(item["pk"], item["sk"]): item for item in found}
@@ -120,7 +115,7 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
     plant(live.table)
     live.table.put(quarantine.build_item(b"x" * 12, 1, quarantine.Poison("no\n\u2028item", 1, "no"), 1))
     live.drain()
-    everything, whole = by_key(every_item(live.table)), tmp_path / "all.jsonl"
+    everything, whole = by_key(scan(live.table)), tmp_path / "all.jsonl"
     done = run("export", "--output", str(whole), "--segments", "3", "--json")
     assert (done.exit_code, done.stdout) == (0, "")
     assert json.loads(done.stderr) == {"read": len(everything), "written": len(everything)}
@@ -140,7 +135,7 @@ def test_an_export_has_every_item_as_it_is_and_each_feature_its_own(live: Live, 
 def test_an_export_asks_for_each_megabyte_once(live: Live) -> None:
     """A page of 1 MB at a time, as an audit does: local engines walk over the table for each request."""
     live.table.batch_put({"pk": f"URL#{i % 50}", "sk": f"T#{i}", "text": "x" * 1_500} for i in range(2_000))
-    count = len(every_item(live.table))
+    count = len(scan(live.table))
 
     def requests(segments: int, rate: float | None = None) -> int:
         text = io.StringIO()

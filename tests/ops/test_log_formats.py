@@ -253,24 +253,6 @@ def test_a_line_without_a_host_needs_a_site(table: Table, tmp_path: Path) -> Non
     assert not pages(table)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ("", "the file is empty"),
-        (f"{FIELDS}\n", "the file is empty"),
-        ("no line\n", "line 1 is 'no line'"),
-        (bytes(range(256)) * 9, "no line is in a known format"),
-        ('{"a": 1}\n[]\n', "no line is in a known format"),
-    ],
-)
-def test_a_file_that_is_no_log_is_one_clear_sentence(
-    table: Table, tmp_path: Path, data: str | bytes, message: str
-) -> None:
-    done = run(tmp_path, data, "--site", "https://a.example")
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert message in done.stderr
-
-
 def test_a_log_counts_pages_and_days_as_its_site_defines(table: Table, tmp_path: Path) -> None:
     """The zone, the paths, the parameters, the slash, the hosts and the ignored addresses of the site."""
     os.environ["HUBBUB_SITES"] = "other.example"

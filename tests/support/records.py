@@ -95,7 +95,7 @@ def read_changes(records: Iterable[Any]) -> list[Images]:
 
 def scan(table: Table) -> list[Item]:
     """Return every item of a table."""
-    return list(audit.scan(table.client, table.name))
+    return list(audit.read_items(table.client, table.name))
 
 
 def drift(table: Table, contributions: Sequence[Contribution]) -> dict[Any, Any]:

@@ -17,11 +17,11 @@ from chalicelib.dynamo.items import pack
 from local.engines.engine import DYNOXIDE, Engine, start
 from local.filters import passes
 from ops.costs import HERE
-from ops.maintenance.audit import scan
 from tests.support.capacity import Item, item_size
 from tests.support.deployed import Deployed, Invocation, deployed
 from tests.support.meter import Meter
 from tests.support.operations import UNITS, Unit
+from tests.support.records import scan
 
 BATCHES = {1: 10, 10: 20, 100: 100}  # records in a batch: repetitions that are measured
 OVERHEAD = 100  # bytes that DynamoDB bills for each item and index entry beside its size
@@ -76,14 +76,14 @@ def _is_relevant(app: Any, record: Any) -> bool:
 
 def _expiring(site: Deployed) -> int:
     """Count the items whose removal by TTL will invoke `apply`: those that its mapping's filter lets pass."""
-    items = (item for item in scan(site.table.client, site.table.name) if "ttl" in item)
+    items = (item for item in scan(site.table) if "ttl" in item)
     return sum(passes({"dynamodb": {"Keys": {"sk": {"S": item["sk"]}}}}, "apply") for item in items)
 
 
 def _stored(site: Deployed) -> int:
     """Return the bytes that are stored for more than three days, in items and index entries."""
     total, soon = 0, int(datetime.now(UTC).timestamp()) + 3 * 86_400
-    for stored in scan(site.table.client, site.table.name):
+    for stored in scan(site.table):
         if stored.get("ttl", soon) >= soon:
             item = pack(stored)
             total += sum(OVERHEAD + item_size(entry) for entry in (item, *_entries(item)))
