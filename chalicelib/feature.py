@@ -141,6 +141,7 @@ class Feature(NamedTuple):
 GET, MANY, QUERY = (f"dynamodb:{name}" for name in ("GetItem", "BatchGetItem", "Query"))
 BATCH, PUT = (f"dynamodb:{name}" for name in ("BatchWriteItem", "PutItem"))
 UPDATE, DELETE = (f"dynamodb:{name}" for name in ("UpdateItem", "DeleteItem"))
+CHECK = "dynamodb:ConditionCheckItem"
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -3,7 +3,7 @@
 from chalicelib.api.schemas import parse_identifier
 from chalicelib.comments import cleanup, comments, notices, statistics
 from chalicelib.comments.personal import PERSONAL
-from chalicelib.feature import DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
+from chalicelib.feature import CHECK, DELETE, GET, MANY, PUT, QUERY, UPDATE, Feature, Kind, Topic
 
 FEATURE = Feature(
     name="comments",
@@ -24,7 +24,7 @@ FEATURE = Feature(
         Kind("AUTHOR#*", "STANDING"),
     ),
     personal=PERSONAL,
-    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE}),
+    actions=frozenset({GET, MANY, QUERY, PUT, UPDATE, DELETE, CHECK}),
     indexes=("gsi1", "gsi2"),
     contribution=comments.contribution,
     derive=comments.derive,

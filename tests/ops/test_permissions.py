@@ -152,6 +152,10 @@ QUERY = {
 ONE = {"TableName": "hubbub-dev", "Key": KEY}
 BATCH = {"RequestItems": {"hubbub-dev": {"Keys": [KEY]}}}
 MESSAGES = {"Entries": [{"Id": "1", "MessageBody": "{}"}]}
+NOTICES = {
+    "TopicArn": "arn:aws:sns:us-east-1:000000000000:hubbub-dev-notices",
+    "PublishBatchRequestEntries": [{"Id": "1", "Message": "a"}],
+}
 CALLS: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("sweep", "dynamodb:GetItem", "dynamodb", "GetItem", ONE),
     ("sweep", "dynamodb:Query", "dynamodb", "Query", QUERY),
@@ -159,11 +163,12 @@ CALLS: list[tuple[str, str, str, str, dict[str, Any]]] = [
     ("sweep", "dynamodb:DeleteItem", "dynamodb", "TransactWriteItems", {"TransactItems": [{"Delete": ONE}]}),
     ("api_handler", "dynamodb:GetItem", "dynamodb", "TransactGetItems", {"TransactItems": [{"Get": ONE}]}),
     ("api_handler", "sqs:SendMessage", "sqs", "SendMessageBatch", MESSAGES),
+    ("push", "sns:Publish", "sns", "PublishBatch", NOTICES),
     ("identify", "ssm:GetParameter", "ssm", "GetParameter", {"Name": "/hubbub/dev/secret"}),
 ]
 
 
-DENIED = ("AccessDeniedException", "AccessDenied")
+DENIED = ("AccessDeniedException", "AccessDenied", "AuthorizationError")
 
 
 def code(function: str, client: Any, operation: str, asked: Any) -> str:

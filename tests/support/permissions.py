@@ -175,9 +175,10 @@ def enforce(engine: Engine) -> None:
 def give(engine: Engine, function: str, policy: str) -> None:
     """Replace the policy of a function's user.
 
-    ministack requires sqs:SendMessageBatch for batches. IAM on AWS has only sqs:SendMessage, for both.
+    ministack has an action of its own for batches. IAM on AWS has only sqs:SendMessage and sns:Publish.
     """
     policy = policy.replace('"sqs:SendMessage"', '"sqs:SendMessage", "sqs:SendMessageBatch"')
+    policy = policy.replace('"sns:Publish"', '"sns:Publish", "sns:PublishBatch"')
     user = {"UserName": function, "PolicyName": "own"}
     engine.client("iam").put_user_policy(**user, PolicyDocument=policy)
 
