@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations, count
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -379,3 +380,39 @@ def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
         replies.post(new_context(table), "p", id, ReplyBody(text=""), me, None)
     assert table.get(counters.counters_key("p", id), consistent=True) is None
     assert [item["sk"] for item in scan(table) if "REPLY" in item["sk"]] == []
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(300, marks=pytest.mark.long)])
+def test_first_votes_and_replies_at_the_same_moment_all_count(live: Live, rounds: int) -> None:
+    table, me, text = live.table, Caller("me"), ReplyBody(text="")
+    body = CommentBody(rating=5, language="en", text="")
+    for number in range(rounds):
+        product, context = f"p-{number}", new_context(table)
+        id = comments.post(context, product, body, me, None).comment.id
+        at_once(
+            *(partial(votes.cast, context, product, id, Caller(f"reader-{n}")) for n in range(4)),
+            partial(replies.post, context, product, id, text, me, None),
+        )
+        found = comments.find(table, product, id, me).comment
+        assert (found.votes, found.replies) == (4, 1)
+    live.drain()
+    assert drift(table, FEATURES) == {}
+
+
+@pytest.mark.parametrize("rounds", [8, pytest.param(300, marks=pytest.mark.long)])
+def test_counters_are_hidden_as_their_comment_is_whatever_comes_first(live: Live, rounds: int) -> None:
+    table, me, hide = live.table, Caller("me"), CommentPatch(hidden=True)
+    body = CommentBody(rating=5, language="en", text="")
+    for number in range(rounds):
+        product, context = f"p-{number}", new_context(table)
+        id = comments.post(context, product, body, me, None).comment.id
+        at_once(
+            partial(votes.cast, context, product, id, Caller("reader")),
+            partial(comments.patch, context, product, id, hide, ADMIN, None),
+        )
+        counted = table.get(counters.counters_key(product, id), consistent=True)
+        assert counted is None or counted["hidden"]
+        [late] = at_once(partial(votes.cast, context, product, id, Caller("late")))
+        assert isinstance(late, NotFound)
+    live.drain()
+    assert drift(table, FEATURES) == {}
