@@ -30,7 +30,7 @@ define install
 @chmod +x $(VENV)/bin/hubbub
 endef
 
-.PHONY: help setup setup-local run test test-all security lint types generate client units dearest vendor lists bench histories soak \
+.PHONY: help setup setup-local run test test-all security lint types generate client units dearest format vendor lists bench histories soak \
   bundle stage provision deploy destroy package rehearse clean
 
 help:  ## List the commands
@@ -84,13 +84,16 @@ lists: setup  ## Renew the lists of sources, spam, tracking parameters and count
 bench: setup  ## Measure costs and times beside the published designs, and write bench/RESULTS.md (15 minutes)
 	@$(VENV)/bin/python -m bench $(ARGS)
 
-generate: client units dearest  ## Write what is generated from the code
+generate: client units dearest format  ## Write what is generated from the code
 
 client: setup  ## Write the calls and types of the client from the routes
 	@$(VENV)/bin/python -m ops client
 
 dearest: setup  ## Measure the dearest request of each public call, and write the table of docs/security.md
 	@$(MEASURE) tests.support.dearest
+
+format: setup  ## Record what the stories store for the first time, in tests/data/format.json
+	@HUBBUB_QUEUE=on $(MEASURE) tests.support.format
 
 units: setup  ## Measure the units of each operation for `ops cost`, and write ops/units.json
 	@$(MEASURE) tests.support.units
