@@ -31,7 +31,7 @@ define install
 endef
 
 .PHONY: help setup setup-local run test test-all security lint types generate client units dearest format vendor lists bench histories soak \
-  bundle stage provision deploy destroy package rehearse clean
+  stage provision deploy destroy package rehearse clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -103,9 +103,6 @@ histories: setup  ## Run histories with faults and check every invariant; make h
 
 soak: setup  ## Kill the product's processes under load for ten minutes, and check every write; make soak ARGS="--minutes 60"
 	@$(VENV)/bin/python -m tests.soak $(ARGS)
-
-bundle: setup  ## Build the package that the next deploy uploads, and list its contents; make bundle STAGE=dev
-	@PYTHONDONTWRITEBYTECODE=1 $(VENV)/bin/python -m ops bundle --stage $(or $(STAGE),dev)
 
 stage:
 	@test -n "$(STAGE)" || { echo "STAGE is missing. Example: make $(firstword $(MAKECMDGOALS)) STAGE=dev" >&2; exit 2; }

@@ -21,7 +21,6 @@ import re
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -149,12 +148,3 @@ def trim(package: Path, made_from: bytes = b"") -> None:
                 zipped.writestr(info, path.read_bytes())
             zipped.comment = made_from
         finished.replace(package)
-
-
-def list_contents(package: Path) -> dict[str, int]:
-    """Return the compressed size of each top-level name of a package, largest first."""
-    sizes: Counter[str] = Counter()
-    with ZipFile(package) as zipped:
-        for info in zipped.infolist():
-            sizes[info.filename.split("/")[0]] += info.compress_size
-    return dict(sizes.most_common())

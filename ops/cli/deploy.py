@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Sequence
 from datetime import datetime
@@ -259,28 +258,6 @@ def package(stage: str, output: Path) -> None:
 
 
 @click.command()
-@click.option("--stage", required=True, help="A stage of .chalice/config.json.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: path, bytes, contents.")
-def bundle(stage: str, as_json: bool) -> None:
-    """Build the deployment package that the next deploy uploads.
-
-    The package has no unused files and contains the compiled bytecode.
-    """
-    from ops.aws import bundle as bundles
-    from ops.stage import ROOT, read_variables
-
-    read_variables(stage)  # raises for an unknown stage
-    made = bundles.bundle(ROOT, stage)
-    size, contents = made.stat().st_size, bundles.list_contents(made)
-    if as_json:
-        click.echo(json.dumps({"path": str(made), "bytes": size, "contents": contents}))
-        return
-    for name, part in contents.items():
-        click.echo(f"{part:>9,} {name}")
-    click.echo(f"{size:>9,} {made.relative_to(ROOT)}")
-
-
-@click.command()
 def lock() -> None:
     """Write the locks of requirements*.txt: the deployed libraries and the tools that deploy them."""
     from ops.aws import lock as locks
@@ -430,4 +407,4 @@ def _smoke(settings: Settings, urls: Any) -> None:
     click.echo(f"{settings.stage}: {urls.rest}/ {urls.socket}".rstrip())
 
 
-COMMANDS = (provision, deploy, restore, rollback, smoke, destroy, package, bundle, lock)
+COMMANDS = (provision, deploy, restore, rollback, smoke, destroy, package, lock)

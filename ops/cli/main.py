@@ -59,7 +59,6 @@ GROUPS = {
         "openapi": "hubbub openapi --output openapi.json",
         "table": "hubbub table",
         "client": "hubbub client",
-        "bundle": "hubbub bundle --stage prod",
         "lock": "hubbub lock",
         "completion": "hubbub completion bash >> ~/.bashrc",
     },
