@@ -15,65 +15,10 @@ from botocore.exceptions import ClientError
 from local import event_sources
 from local.event_sources import Pump, StreamPump
 from ops.maintenance.streams import Stream
+from tests.support.streams import FakeStream, failure
 
 ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/hubbub-local/stream/2026-01-01T00:00:00.000"
 Event = dict[str, Any]
-
-
-def failure(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": ""}}, "GetRecords")
-
-
-class FakeStream:
-    """A stream in memory. Shard `a_b` is a child of `a`, and an iterator is valid once."""
-
-    def __init__(self, **shards: list[str]) -> None:
-        self.shards = shards
-        self.closed: set[str] = set()
-        self.iterators: dict[str, tuple[str, int]] = {}
-        self.fails_once: list[ClientError] = []
-        self.trimmed = 0
-        self.generation = 1
-
-    def describe_stream(self, StreamArn: str, ExclusiveStartShardId: str | None = None) -> Event:  # noqa: N803
-        """Return one shard per page."""
-        assert StreamArn == ARN
-        names = sorted(self.shards)
-        name = names[names.index(ExclusiveStartShardId) + 1 if ExclusiveStartShardId else 0]
-        parent = name.rpartition("_")[0]
-        page: Event = {"Shards": [{"ShardId": name} | ({"ParentShardId": parent} if parent else {})]}
-        return {"StreamDescription": page | ({"LastEvaluatedShardId": name} if name != names[-1] else {})}
-
-    def get_shard_iterator(self, **request: Any) -> Event:
-        shard, kind = request["ShardId"], request["ShardIteratorType"]
-        position = len(self.shards[shard]) if kind == "LATEST" else self.trimmed
-        if kind not in ("TRIM_HORIZON", "LATEST"):
-            position = int(request["SequenceNumber"]) + (kind == "AFTER_SEQUENCE_NUMBER")
-            if position < self.trimmed:
-                raise failure("TrimmedDataAccessException")
-        return {"ShardIterator": self._iterator(shard, position)}
-
-    def get_records(self, ShardIterator: str, Limit: int) -> Event:  # noqa: N803
-        if self.fails_once:
-            raise self.fails_once.pop()
-        shard, begin = self.iterators.pop(ShardIterator)
-        names = self.shards[shard][begin : begin + Limit]
-        records = [
-            {
-                "eventID": f"{self.generation}-{shard}-{name}",
-                "dynamodb": {"SequenceNumber": str(begin + i), "Keys": {"pk": {"S": name}}},
-            }
-            for i, name in enumerate(names)
-        ]
-        end = begin + len(names)
-        if shard in self.closed and end >= len(self.shards[shard]):
-            return {"Records": records}
-        return {"Records": records, "NextShardIterator": self._iterator(shard, end)}
-
-    def _iterator(self, shard: str, position: int) -> str:
-        name = f"iterator-{len(self.iterators)}-{shard}-{position}"
-        self.iterators[name] = (shard, position)
-        return name
 
 
 class Taker:
@@ -111,17 +56,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pump_continues_after_pages_without_records() -> None:
     """AWS may return empty pages before a page with records. `stop` may leave these to the next start."""
 
-    class Sparse(FakeStream):
-        empties = 3
-
-        def get_records(self, ShardIterator: str, Limit: int) -> Event:  # noqa: N803
-            if self.empties:
-                self.empties -= 1
-                return {"Records": [], "NextShardIterator": ShardIterator}
-            self.empties = 3
-            return super().get_records(ShardIterator, Limit)
-
-    stream, taker = Sparse(a=list("12345")), Taker()
+    stream, taker = FakeStream(a=list("12345")), Taker()
+    stream.empties = 3
     pump = pump_of(stream, taker)
     steps = [pump.step() for _ in range(16)]
     assert taker.batches == ["12", "34", "5"]
@@ -294,8 +230,8 @@ def test_a_closed_shard_is_not_read_again_after_a_restart(tmp_path: Path) -> Non
 def test_a_record_has_the_format_of_lambda() -> None:
     events: list[Event] = []
     created = datetime(2026, 1, 1, tzinfo=UTC)
-    streams = FakeStream(a=["1"])
-    streams.get_records = lambda ShardIterator, Limit: {  # type: ignore[method-assign]  # noqa: N803
+    streams: Any = FakeStream(a=["1"])
+    streams.get_records = lambda ShardIterator, Limit: {  # noqa: N803
         "Records": [
             {
                 "eventID": "e",

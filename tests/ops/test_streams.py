@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from email.utils import formatdate
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -20,86 +19,21 @@ from ops.maintenance.streams import (
 )
 from tests.conftest import EngineTable
 from tests.support.live import following as follow
+from tests.support.streams import FakeStream
 
 
-class ExpiredIteratorException(Exception):
-    """The error of GetRecords after 15 minutes."""
-
-
-class FakeStream:
-    """A stream in memory, as its client answers; an iterator is a shard and a place in it."""
-
-    class exceptions:  # noqa: N801 (as the SDK's clients have it)
-        ExpiredIteratorException = ExpiredIteratorException
-
-    def __init__(self) -> None:
-        self.empties = 0  # pages that come before each page with records
-        self.gets: list[str] = []
-        self.now = 1_800_000_000.0  # AWS's clock
-        self.created: dict[str, float] = {}  # by record
-        self._left: dict[str, int] = {}  # empty pages that are still to come, by iterator
-        self.shards: dict[str, list[str]] = {}
-        self.ended: set[str] = set()
-        self.expired: set[str] = set()
-
-    def describe_stream(self, *, StreamArn: str, ExclusiveStartShardId: str = "") -> Any:  # noqa: N803
-        """Return one shard per page."""
-        names = list(self.shards)
-        name = names[names.index(ExclusiveStartShardId) + 1 if ExclusiveStartShardId else 0]
-        numbers = {"StartingSequenceNumber": "0"} | (
-            {"EndingSequenceNumber": "9"} if name in self.ended else {}
-        )
-        page: dict[str, Any] = {"Shards": [{"ShardId": name, "SequenceNumberRange": numbers}]}
-        return {"StreamDescription": page | ({"LastEvaluatedShardId": name} if name != names[-1] else {})}
-
-    def get_shard_iterator(self, *, ShardId: str, ShardIteratorType: str, **asked: str) -> Any:  # noqa: N803
-        """Return an iterator."""
-        records = self.shards[ShardId]
-        places = {"LATEST": len(records), "TRIM_HORIZON": 0}
-        last = asked.get("SequenceNumber", "")
-        place = records.index(last) + 1 if last else places[ShardIteratorType]
-        return {"ShardIterator": f"{ShardId} {place}"}
-
-    def get_records(self, *, ShardIterator: str) -> Any:  # noqa: N803
-        """Return at most two records, after the configured number of empty pages."""
-        self.gets.append(ShardIterator)
-        answer = self._records(ShardIterator)
-        dated = {"HTTPHeaders": {"date": formatdate(self.now, usegmt=True)}}
-        if not answer["Records"]:
-            return answer | {"ResponseMetadata": dated}
-        left = self._left.setdefault(ShardIterator, self.empties)
-        if left:
-            self._left[ShardIterator] = left - 1
-            answer = {"Records": [], "NextShardIterator": ShardIterator}
-        return answer | {"ResponseMetadata": dated}
-
-    def _records(self, ShardIterator: str) -> dict[str, Any]:  # noqa: N803
-        if ShardIterator in self.expired:
-            self.expired.remove(ShardIterator)
-            raise ExpiredIteratorException
-        name, place = ShardIterator.split()
-        found = self.shards[name][int(place) : int(place) + 2]
-        next_ = int(place) + len(found)
-        is_over = name in self.ended and next_ == len(self.shards[name])
-        records = [{"SequenceNumber": record} | self._created(record) for record in found]
-        answer: dict[str, Any] = {"Records": [{"dynamodb": record} for record in records]}
-        return answer if is_over else answer | {"NextShardIterator": f"{name} {next_}"}
-
-    def _created(self, record: str) -> dict[str, Any]:
-        if record not in self.created:
-            return {}
-        return {"ApproximateCreationDateTime": datetime.fromtimestamp(self.created[record], UTC)}
+def names(records: Iterable[Any]) -> list[str]:
+    return [record["dynamodb"]["Keys"]["pk"]["S"] for record in records]
 
 
 def read(following: StreamFollower) -> list[str]:
-    return [record["dynamodb"]["SequenceNumber"] for record in following.records()]
+    return names(following.records())
 
 
 @pytest.fixture
 def stream() -> Any:
-    made = FakeStream()
-    made.shards = {"old": ["a1"], "open": ["b1", "b2"]}
-    made.ended = {"old"}
+    made = FakeStream(old=["a1"], open=["b1", "b2"])
+    made.closed = {"old"}
     return made
 
 
@@ -114,7 +48,7 @@ def test_only_records_written_after_the_start_are_yielded_each_once(stream: Any)
 def test_the_children_of_a_shard_that_ends_are_followed_from_their_beginning(stream: Any) -> None:
     following = follow(Stream(stream, "arn"))
     stream.shards["open"] += ["b3"]
-    stream.ended |= {"open", "child"}
+    stream.closed |= {"open", "child"}
     stream.shards |= {"child": ["c1", "c2", "c3"], "grandchild": ["d1"]}
     assert sorted(read(following)) == ["b3", "c1", "c2", "c3", "d1"]  # each shard in its own order
     stream.shards["grandchild"] += ["d2"]
@@ -161,7 +95,7 @@ def test_a_shard_without_records_is_read_several_times_over_some_seconds(stream:
 
 def test_many_quiet_shards_take_no_longer_than_one(stream: Any) -> None:
     stream.shards |= {f"quiet-{i}": [] for i in range(20)}
-    stream.ended = {"old"}
+    stream.closed = {"old"}
     now = 0.0
 
     def pause(seconds: float) -> None:
@@ -214,7 +148,7 @@ def test_iterators_are_used_in_a_long_time_without_a_call(stream: Any) -> None:
     stream.shards["open"] += ["b3"]
     assert list(following.poll()) == []
     now += POLL_SECONDS
-    assert [record["dynamodb"]["SequenceNumber"] for record in following.poll()] == ["b3"]
+    assert names(following.poll()) == ["b3"]
     assert list(following.poll()) == []
     stream.shards["open"] += ["b4"]
     assert read(following) == ["b4"]
