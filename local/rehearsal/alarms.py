@@ -1,4 +1,4 @@
-"""Evaluate an alarm as CloudWatch does, from its definition and the values of its metric.
+"""Evaluate the alarm stream-lag as CloudWatch does, from its definition and the values of its metric.
 
 Source: Amazon CloudWatch User Guide, "Evaluating an alarm" and "Configuring how CloudWatch alarms treat
 missing data". The engine evaluates neither missing data nor several periods.
@@ -6,32 +6,23 @@ missing data". The engine evaluates neither missing data nor several periods.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-COMPARISONS = {
-    "GreaterThanThreshold": operator.gt,
-    "GreaterThanOrEqualToThreshold": operator.ge,
-    "LessThanThreshold": operator.lt,
-    "LessThanOrEqualToThreshold": operator.le,
-}
-
 
 def evaluate(alarm: Mapping[str, Any], values: Sequence[float | None]) -> str:
-    """Return the state of an alarm after periods with these values. None is a period without data.
+    """Return the state of an alarm that fires above its threshold, after periods with these values.
 
-    >>> alarm = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 0, "EvaluationPeriods": 3}
-    >>> alarm |= {"DatapointsToAlarm": 2, "TreatMissingData": "breaching"}
+    None is a period without data, which breaches.
+
+    >>> alarm = {"Threshold": 0, "EvaluationPeriods": 3, "DatapointsToAlarm": 2}
     >>> [evaluate(alarm, values) for values in ([0, 0, 1], [0, 1, 1], [0, None, None])]
     ['OK', 'ALARM', 'ALARM']
     """
-    breaches = COMPARISONS[alarm["ComparisonOperator"]]
-    is_missing_bad = alarm.get("TreatMissingData") == "breaching"
     recent = values[-alarm["EvaluationPeriods"] :]
-    bad = sum(is_missing_bad if value is None else breaches(value, alarm["Threshold"]) for value in recent)
-    return "ALARM" if bad >= alarm.get("DatapointsToAlarm", alarm["EvaluationPeriods"]) else "OK"
+    bad = sum(value is None or value > alarm["Threshold"] for value in recent)
+    return "ALARM" if bad >= alarm["DatapointsToAlarm"] else "OK"
 
 
 def read_sum(cloudwatch: Any, alarm: Mapping[str, Any], since: datetime) -> float:
