@@ -44,7 +44,7 @@ from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.boards import Board
 from chalicelib.leaderboards.schemas import MAX_METADATA, ScoreBody, ScoreResult
 from chalicelib.ranking.ranking import Ranked, Ranking, choose_depth, count_player, index_key, read_paths
-from chalicelib.ranking.tree import Nodes, Scale, is_counted_better
+from chalicelib.ranking.tree import TIE, Nodes, Scale, is_counted_better
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a client's clock ahead of ours
 MAX_SEASONS = 10_000  # of a board: 27 years of daily seasons
@@ -473,7 +473,8 @@ def rank(item: Item) -> Ranked | None:
     if not is_score or ("since" in item and "score" not in item):
         return None
     season, player = Ranking(item["sk"], Scale(*item["scale"]), item["shards"]), item["pk"][len("PLAYER#") :]
-    return Ranked(season, player, item["gsi1sk"], item["depth"], item.get("before", ()))
+    number = season.scale.merit(item["score"]) * TIE + item["gsi1sk"] % TIE
+    return Ranked(season, player, number, item["depth"], item.get("before", ()))
 
 
 def contribution(item: Item) -> dict[tuple[Key, str], Amount]:

@@ -176,7 +176,10 @@ def imported(run: Run, name: str, rng: random.Random) -> None:
                 lock.release()
 
     table.client.meta.events.register("before-call.dynamodb", pause)
-    given = [Submission(player, "1", Decimal(score), "") for player, score in rows.items()]
+    given = [
+        Submission(player, "1", Decimal(score), "2026-11-20T10:00:00.000000Z")
+        for player, score in rows.items()
+    ]
     import_scores.write(table, name, given)
     board.scores |= rows
     board.wait_until_exact(*late, *rng.sample(sorted(rows), 5))
