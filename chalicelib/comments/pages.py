@@ -489,30 +489,28 @@ def _fill(reading: Reading, sub_queries: Sequence[SubQuery], missing: int) -> bo
 def _with_counts(reading: Reading, items: list[Item], after: str) -> tuple[list[Item], str]:
     """Return comments with their counts, and the position after them.
 
-    Where the comments are dense, one query reads their counters. If hidden comments between them have too
-    many, the page ends with the last comment whose counters were read.
+    Most comments have no counters, so one query reads those between the comments. If it ends before them, the
+    others are read by their keys. Where the comments are dense, the page ends there instead.
 
-    Cost: 0.5 RCU per 4 KB of the counters between the comments, at most 8, if they are dense; otherwise 0.5
-    RCU for each comment.
+    Cost: 0.5 RCU per 4 KB of the counters between the comments, at most 8. Where they are not dense, at most
+    0.5 RCU for each comment and 8 more.
     """
     if not items:
         return items, after
-    ids = [id_of(item) for item in items]
-    if not reading.decision.is_dense:
-        counted = reading.get([counters_key(reading.product, id) for id in ids])
-    else:
-        bounds = (f"{COUNTERS}{min(ids)}", f"{COUNTERS}{max(ids)}")
-        page = reading.query(Range(reading.pk, bounds), planner.DENSE)
-        counted = {Key(item["pk"], item["sk"]): item for item in reading.add(page)}
-        if page.next:
-            last = id_of(page.items[-1])
-            items = [
-                item for item in items if (id_of(item) >= last) is reading.newest_first or id_of(item) == last
-            ]
-            after = id_of(items[-1])
-    return [
-        counters.with_counts(item, counted.get(counters_key(reading.product, id_of(item)))) for item in items
-    ], after
+    ids, is_dense = [id_of(item) for item in items], reading.decision.is_dense
+    bounds = (f"{COUNTERS}{min(ids)}", f"{COUNTERS}{max(ids)}")
+    limit = planner.DENSE if is_dense else min(planner.DENSE, planner.NEAR * (len(ids) + 1))
+    page = reading.query(Range(reading.pk, bounds), limit)
+    counted = {id_of(item): item for item in reading.add(page)}
+    if page.next:
+        last = id_of(page.items[-1])
+        known = [id for id in ids if id == last or (id > last) is reading.newest_first]
+        if is_dense:
+            items, after = items[: len(known)], known[-1]
+        else:
+            found = reading.get([counters_key(reading.product, id) for id in ids[len(known) :]])
+            counted |= {id_of(item): item for item in found.values()}
+    return [counters.with_counts(item, counted.get(id_of(item))) for item in items], after
 
 
 def _plan(reading: Reading) -> Plan:

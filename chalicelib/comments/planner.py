@@ -34,6 +34,7 @@ SUB_QUERIES = TOGETHER  # of one page, at most
 MOST = 32.0  # RCU of a filtered reading, at most: a quarter of a megabyte, about 500 comments
 FIRST = 20  # comments of unknown lengths that a page expects to have room for: it reads one more
 DENSE = 400  # counters that one query reads, at most: 7.5 RCU
+NEAR = 5  # counters that one query reads for each comment between many others
 COUNTERS = 150  # bytes of the counters of a comment
 Way = Literal["all", "filter", "merge", "votes", "none"]
 BLOCK, UNIT = 4096, 0.5  # each started block of 4,096 bytes costs 0.5 RCU

@@ -14,11 +14,11 @@ from chalicelib import ulids
 from chalicelib.aggregates import sums
 from chalicelib.aggregates.updates import Update
 from chalicelib.api.auth import Caller
-from chalicelib.comments import comments, planner
+from chalicelib.comments import comments, counters, planner
 from chalicelib.comments import pages as comment_pages
 from chalicelib.comments.planner import SUB_QUERIES, Decision, Statistics
 from chalicelib.comments.schemas import CommentBody, CommentsQuery
-from chalicelib.dynamo.items import Item
+from chalicelib.dynamo.items import Item, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.settings import Settings
 from local.engines.engine import Engine
@@ -188,3 +188,26 @@ def test_every_combination_of_filters_returns_the_right_comments(table: Table) -
             right = [(r, lang) for r, lang in ways[::-1] if r in ratings and language in ("", lang)][:20]
             assert [(item.rating, item.language) for item in page.items] == right
     assert used == {"all", "filter", "merge", "none"}
+
+
+@pytest.mark.parametrize("rating", ["", "1", "5"])
+def test_comments_have_their_counts_however_many_others_are_between_them(table: Table, rating: str) -> None:
+    """One in 40 comments has the rating 1, and 500 hidden ones with votes are between the newest two."""
+    product(table, 800, lambda i: (5 if i % 40 else 1, "en"))
+    stored = table.query(Range("PRODUCT#p", ("COMMENT#", "COMMENT#~")), limit=1_000).items
+    votes = {comments.id_of(item): number for number, item in enumerate(stored, 1)}
+    between = [ulids.new(START + timedelta(seconds=798, milliseconds=1 + n)) for n in range(500)]
+    counted = [
+        *(counters.build_item("p", id, "a", {"votes": number}) for id, number in votes.items()),
+        *(counters.build_item("p", id, "a", {"votes": 9}, hidden=True) for id in between),
+    ]
+    table.batch_put(counted)
+    found: list[Any] = []
+    cursor = None
+    while cursor or not found:
+        units, page = cost(table, rating, cursor=cursor)
+        assert units <= 20
+        found, cursor = found + page.items, page.cursor
+    wanted = [item for item in stored[::-1] if rating in ("", str(item["rating"]))]
+    assert [item.id for item in found] == [comments.id_of(item) for item in wanted]
+    assert all(item.votes == votes[item.id] for item in found)
