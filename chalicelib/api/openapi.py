@@ -63,7 +63,7 @@ BEARER = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": "JWT",
-    "description": "Calls for admins need the scope `admin`.",
+    "description": "`hubbub token --sub me` prints one for a local run. `--scope admin` makes it an admin's.",
 }
 
 
@@ -84,9 +84,7 @@ def describe(router: Router, version: str) -> Schema:
             "version": version,
             "summary": "Live numbers for a web site",
             "description": "JSON, camelCase, UTF-8. Times are ISO 8601; responses are in UTC. An error is "
-            '`{"code", "message"}`. The code is stable, and the message names the field or the resource. '
-            "`.venv/bin/hubbub token --stage local --sub me` prints a token for a local run. Its `sub` is "
-            "the player or author. `--scope admin` makes it the token of an admin.",
+            '`{"code", "message"}`. The code is stable, and the message names the field or the resource.',
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": ".", "description": "The stage that served this document"}],

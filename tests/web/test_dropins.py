@@ -1325,8 +1325,8 @@ def test_a_widget_that_comes_later_has_the_name_that_the_visitor_has_typed(
 ) -> None:
     from playwright.sync_api import expect
 
-    hunt(product, "later")
-    with open_page(browser, shop.publish("/page", together(product, "later"))) as page:
+    hunt(product, "latecomer")
+    with open_page(browser, shop.publish("/page", together(product, "latecomer"))) as page:
         page.locator("hubbub-comments").get_by_label("Your name").first.fill("Bo")
         page.evaluate("document.body.append(document.querySelector('hubbub-challenge').cloneNode())")
         expect(page.locator("hubbub-challenge").nth(1).get_by_label("Your name")).to_have_value("Bo")
