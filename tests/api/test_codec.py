@@ -293,12 +293,6 @@ def test_a_malformed_parameter_is_rejected_with_its_name(field: str, text: str) 
     str(error.value).encode()  # the message can be sent, whatever the parameter was
 
 
-@pytest.mark.parametrize("raw", ["%", "%2", "a%zz", "%ff", "%ED%A0%80", "%C0%AF", "%F0%9F%98", "%%32%35"])
-def test_a_part_of_a_path_that_is_not_utf_8_is_rejected_with_its_name(raw: str) -> None:
-    with pytest.raises(ValueError, match=r"^`board` must be UTF-8"):
-        codec.unquote_parameter("board", raw)
-
-
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**30), max_value=10**30)
 LEAVES = st.none() | st.booleans() | st.integers(-(10**37), 10**37) | NUMBERS | st.text()
 VALUES = st.recursive(

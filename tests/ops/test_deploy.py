@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from chalicelib.settings import Settings
-from local.engines.engine import ROOT
 from local.ports import free_ports
 from ops.aws import deploy, smoke
 from ops.aws.deploy import Urls
@@ -50,14 +48,8 @@ RECORD = {
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / ".chalice" / "deployed").mkdir(parents=True)
-    shutil.copy(ROOT / ".chalice" / "config.json", tmp_path / ".chalice")
-    return tmp_path
-
-
-@pytest.fixture
 def deployed(project: Path) -> Path:
+    record_path(project, "dev").parent.mkdir()
     record_path(project, "dev").write_text(json.dumps(RECORD))
     return project
 

@@ -63,7 +63,9 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture
 def live(engine_table: EngineTable) -> Live:
+    """A table with data, which is that of the local stage."""
     live = Live(engine_table, app.CONTRIBUTIONS)
+    os.environ.update(HUBBUB_ENDPOINT=live.engine.endpoint, HUBBUB_TABLE=live.table.name)
     plant(live.table)
     live.drain()
     return live
@@ -252,11 +254,7 @@ def test_a_reply_that_a_lost_deletion_has_left_is_erased(live: Live) -> None:
     assert [item["sk"] for item in scan(live.table) if id in item["sk"]] == []
 
 
-def test_an_export_of_a_person_has_what_an_erasure_would_erase(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
-    monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
+def test_an_export_of_a_person_has_what_an_erasure_would_erase(live: Live) -> None:
     react(live, BEN, ANNA)
     react(live, ANNA, BEN)
     clients = [part for client in sorted(ANNA.clients) for part in ("--client", client)]
@@ -304,11 +302,7 @@ def test_every_item_of_a_run_that_holds_a_name_or_its_digest_is_that_persons(eng
     assert seen >= {"scores", "paths", "comments", "replies", "votes", "views", "visitors", "limits"}
 
 
-def test_the_command_asks_first_and_reports_the_items_left(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
-    monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
+def test_the_command_asks_first_and_reports_the_items_left(live: Live) -> None:
     clients = [part for client in sorted(ANNA.clients) for part in ("--client", client)]
 
     def run(*options: str, answer: str = "") -> Any:
@@ -332,12 +326,7 @@ def test_the_command_asks_first_and_reports_the_items_left(
     assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
 
 
-def test_a_persons_ban_and_reports_are_exported_and_erased(
-    live: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HUBBUB_ENDPOINT", live.engine.endpoint)
-    monkeypatch.setenv("HUBBUB_TABLE", live.table.name)
-    monkeypatch.setenv("HUBBUB_SECRET", "0123456789abcdef0123456789abcdef")
+def test_a_persons_ban_and_reports_are_exported_and_erased(live: Live, tmp_path: Path) -> None:
     digests = {name: rates.digest_subject(settings.current(), name) for name in ("anna", "ben")}
     bans.ban(new_context(live.table, NOW), digests.values(), 1)
     live.table.put({**blocks.key(digests["anna"])._asdict(), "blocked": {digests["ben"]}})
