@@ -57,6 +57,17 @@ def test_every_console_block_prints_the_documented_output(tmp_path: Path) -> Non
     assert shell.returncode == 0, shell.stderr
 
 
+def test_documents_do_not_define_one_thing_in_two_ways() -> None:
+    """A reader may try the documents in any order, so each defines things of its own."""
+    command = r"-X PUT \S+?/((?:leaderboards|challenges|products|sites)/[\w.-]+).*?-d '(.*?)'"
+    defined: dict[str, set[str]] = {}
+    for page in PAGES:
+        for name, body in re.findall(command, page.read_text(), re.DOTALL):
+            defined.setdefault(name, set()).add(body)
+    assert len(defined) >= 2
+    assert all(len(bodies) == 1 for bodies in defined.values()), defined
+
+
 def test_every_make_target_that_a_document_names_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for document in PAGES:

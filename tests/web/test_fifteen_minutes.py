@@ -54,7 +54,7 @@ def define_board(run: Run) -> None:
     done = subprocess.run(
         ["bash", "-e", "-c", script], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout)["title"] == "Race", done
+    assert json.loads(done.stdout)["title"] == "Game", done
 
 
 def publish(site: OtherSite, run: Run, get_token: str = "null") -> str:
@@ -118,13 +118,13 @@ def test_cognitos_tokens_work_with_settings_alone(
         define_board(run)  # an operator's token beside the issuer
         for claims, score in ((COGNITO_ID, 5), (COGNITO_ACCESS, 7)):
             body = {"id": str(score), "value": score}
-            status, made = run.call("POST", "/leaderboards/race/scores", body, sign(claims, typ=None))
+            status, made = run.call("POST", "/leaderboards/game/scores", body, sign(claims, typ=None))
             assert (status, made["player"]) == (201, COGNITO_SUB)
         comment = {"rating": 5, "language": "en", "text": "Good."}
         status, made = run.call("POST", "/products/shoe/comments", comment, sign(COGNITO_ID, typ=None))
         assert (status, made["name"]) == (201, "Jane Roe")
         admin = sign(COGNITO_ACCESS | {"cognito:groups": ["admin"]}, typ=None)
         assert run.call("GET", "/comments", token=admin)[1]["items"][0]["author"] == COGNITO_SUB
-        until(lambda: run.call("GET", f"/leaderboards/race/players/{COGNITO_SUB}")[0] == 200, "a standing")
+        until(lambda: run.call("GET", f"/leaderboards/game/players/{COGNITO_SUB}")[0] == 200, "a standing")
         code, refused = run.call("GET", "/comments", token=jwt.encode({"a": 1}, "x" * 32, algorithm="HS256"))
         assert (code, refused["code"]) == (401, "Unauthorized")
