@@ -430,11 +430,11 @@ def test_a_site_without_a_scheme_is_https() -> None:
     }
 
 
-def test_a_site_that_the_stage_does_not_count_is_a_usage_error(table: Table) -> None:
-    os.environ["HUBBUB_SITES"] = "example.org"
+def test_a_site_that_the_stage_does_not_count_is_a_usage_error_that_names_its_neighbour(table: Table) -> None:
+    os.environ["HUBBUB_SITES"] = "example.com"
     done = run(str(LOG))
     assert done.exit_code == 2
-    assert "is not a site of the stage" in done.stderr
+    assert "www.example.com is not a site of the stage (HUBBUB_SITES); example.com is one" in done.stderr
     assert not items(table)
 
 

@@ -22,7 +22,6 @@ from click.testing import CliRunner
 from chalicelib.api import auth
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
-from chalicelib.views import definitions
 from ops.cli.main import explain, main
 from ops.stage import ROOT, ensure_secret, load, read_variables
 from tests.support.running import Run
@@ -338,15 +337,6 @@ def test_a_package_of_a_mistyped_stage_changes_nothing(monkeypatch: pytest.Monke
     assert (code, err.count("\n")) == (2, 1)
     assert "no stage named 'typo'" in err
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-
-
-def test_a_site_with_www_names_the_one_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HUBBUB_SITES", "example.org")
-    monkeypatch.setenv("HUBBUB_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr(definitions, "find", lambda table, host: definitions.Definition(host))
-    code, _, err = run("import-log", "-", "--site", "https://www.example.org")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "www.example.org is not a site of the stage (HUBBUB_SITES); example.org is one" in err
 
 
 def test_another_python_says_which_one_to_use(tmp_path: Path) -> None:
