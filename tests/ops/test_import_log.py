@@ -430,7 +430,7 @@ def test_a_site_without_a_scheme_is_https() -> None:
     }
 
 
-def test_a_site_that_the_stage_does_not_count_is_a_usage_error_that_names_its_neighbour(table: Table) -> None:
+def test_a_site_that_is_not_counted_is_a_usage_error(table: Table) -> None:
     os.environ["HUBBUB_SITES"] = "example.com"
     done = run(str(LOG))
     assert done.exit_code == 2
