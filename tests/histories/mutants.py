@@ -353,7 +353,7 @@ FAULTS = {
 }
 """The planted faults by the theme of the histories that can show them."""
 MUTANTS = {fault.name: replace(fault, theme=theme) for theme, faults in FAULTS.items() for fault in faults}
-LONGEST = 100  # histories
+LONGEST = 200  # histories
 
 
 class Caught(NamedTuple):

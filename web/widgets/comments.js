@@ -4,7 +4,7 @@ import { make, stars } from "../lib/dom.js";
 import { HubbubError } from "../lib/core.js";
 import { entry, form } from "./comment.js";
 import { findLanguage, languageTag, newKey, Widget } from "./element.js";
-import { forget, readPending, remember } from "./pending.js";
+import { remembered } from "./remembered.js";
 import { reactions } from "./reactions.js";
 
 const RETRY = 5000; // ms until a page of the list is loaded again
@@ -12,6 +12,10 @@ const AGGREGATED = 700; // ms after which the statistics usually include a write
 const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
 const LINKED = /^#comment-([0-9A-HJKMNP-TV-Z]{26})$/;
 const RATINGS = [5, 4, 3, 2, 1];
+// The comments of this browser's visitors that wait for approval, as pairs of product and id. No list of the API has them.
+const [readPending, writePending] = remembered("hubbub.pending", 100);
+const forget = (id) => writePending(readPending().filter(([, other]) => other !== id));
+
 const REVIEWS = { ratings: "required", perAuthor: "one" }; // until the product's definition is read
 
 class Comments extends Widget {
@@ -138,7 +142,8 @@ class Comments extends Widget {
 
   /** Load the comments of this visitor that wait for approval, which no list has. */
   async #loadOwn() {
-    for (const id of this.#me ? readPending(this.#product) : []) {
+    const own = this.#me ? readPending().filter(([product]) => product === this.#product) : [];
+    for (const [, id] of own) {
       if (this.#find(id)) forget(id);
       else await this.#loadOne(id, ({ state }) => state === "pending");
     }
@@ -260,7 +265,7 @@ class Comments extends Widget {
     this.#find(comment.id)?.remove();
     this.#list.prepend(added);
     added.focus();
-    if (comment.state === "pending") remember(this.#product, comment.id);
+    if (comment.state === "pending") writePending([...readPending(), [this.#product, comment.id]]);
     else if (this.#total !== null) this.#total += more;
     this.setState("ready");
     this.#showForm();

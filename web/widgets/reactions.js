@@ -2,29 +2,12 @@
 
 import { make } from "../lib/dom.js";
 import { attempts, deleteButton, signature } from "./comment.js";
-import { reportButton } from "./report.js";
+import { remembered } from "./remembered.js";
 import { paragraphs } from "./text.js";
 
-const KEY = "hubbub.votes";
-const MOST = 1000; // votes that are remembered
-
-// The API counts votes and does not list them, so this browser remembers those of its visitors. A vote from another
-// browser is unknown here. Casting it again changes nothing.
-let votes = []; // where the browser forbids storage, they last until the page is closed
-
-function readVotes() {
-  try {
-    votes = JSON.parse(localStorage.getItem(KEY)) ?? votes;
-  } catch { /* there is no storage, or something else in it */ }
-  return votes;
-}
-
-function remember(vote, isCast) {
-  votes = [...readVotes().filter((other) => other !== vote), ...(isCast ? [vote] : [])].slice(-MOST);
-  try {
-    localStorage.setItem(KEY, JSON.stringify(votes));
-  } catch { /* the browser forbids storage */ }
-}
+// The API counts votes and does not list them. A vote from another browser is unknown here. Casting it again changes
+// nothing.
+const [readVotes, writeVotes] = remembered("hubbub.votes", 1000);
 
 /**
  * Create the elements of a comment's votes and replies. `send` sends a call as the visitor, whose id `visitor` returns.
@@ -53,7 +36,8 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
     const isCast = !hasVoted();
     const body = await send(`${isCast ? "PUT" : "DELETE"} products/{product}/comments/{id}/vote`, address);
     comment.votes = isCast ? body.votes : Math.max(0, comment.votes - 1);
-    remember(`${visitor()} ${comment.id}`, isCast);
+    const own = `${visitor()} ${comment.id}`;
+    writeVotes([...readVotes().filter((other) => other !== own), ...(isCast ? [own] : [])]);
     showVotes();
   }
 
@@ -61,21 +45,33 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
 
   const toggle = make("button", { type: "button", className: "link", ariaExpanded: "false", onclick: () => attempt(open) });
   const showCount = () => { toggle.textContent = comment.replies ? text.replies(comment.replies) : text.reply; };
-  const report = (more) => (reason) => send("POST products/{product}/comments/{id}/reports", { ...address, ...more, reason });
+
+  /** Create the button that opens the form of a report below a line of buttons. */
+  function reportButton(line, more) {
+    const report = (reason) => send("POST products/{product}/comments/{id}/reports", { ...address, ...more, reason });
+    let press;
+    const load = async () => {
+      press ??= (await import("./opened.js")).reportForm(button, line, text, attempts(widget), report);
+      press();
+    };
+    const button = make("button", { type: "button", className: "link", ariaExpanded: "false", onclick: () => attempt(load) }, text.report);
+    return button;
+  }
+
   showCount();
   if (mayReact || comment.replies) row.append(toggle);
-  if (mayReact && !isMine) row.append(reportButton(widget, row, report()));
+  if (mayReact && !isMine) row.append(reportButton(row));
 
   function draw(reply, remove) {
     const head = make("p", { className: "row" }, ...signature(reply, widget));
     if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(remove), text.delete, text.deleteReply));
-    else if (mayReact) head.append(reportButton(widget, head, report({ reply: reply.id })));
+    else if (mayReact) head.append(reportButton(head, { reply: reply.id }));
     return make("li", { part: "reply", tabIndex: -1 }, head, paragraphs(reply));
   }
 
   async function open() {
     const isOpen = thread?.element.isConnected;
-    thread ??= (await import("./replies.js")).replies(comment, widget, { address, mayReact, visitor, send, draw, attempt, toggle, showCount });
+    thread ??= (await import("./opened.js")).replies(comment, widget, { address, mayReact, visitor, send, draw, attempt, toggle, showCount });
     if (isOpen) thread.element.remove();
     else {
       await thread.load();

@@ -1,9 +1,10 @@
-// The replies to a comment, which load when they are opened.
+// What loads when a reader opens it: the replies to a comment, and the form of a report.
 
 import { make, onSubmit } from "../lib/dom.js";
 import { newKey } from "./element.js";
 
 const LONGEST = 2000; // characters of a reply
+const LONGEST_REASON = 500;
 const PAGE = 10;
 
 /**
@@ -73,4 +74,28 @@ export function replies(comment, widget, { address, mayReact, visitor, send, dra
   }
 
   return { element, load };
+}
+
+/**
+ * Create the function that opens and closes the form of a report, below a line of buttons. `send` sends the reason.
+ * `attempt` calls a function and shows its error in the element `problem`.
+ */
+export function reportForm(button, line, text, [problem, attempt], send) {
+  const reason = make("input", { maxLength: LONGEST_REASON, required: true });
+  const form = make("form", { part: "report" }, make("label", {}, text.reason, reason), make("button", {}, text.report), problem);
+
+  onSubmit(form, () => attempt(async () => {
+    await send(reason.value);
+    const done = make("span", { className: "quiet", role: "status", tabIndex: -1 }, text.reported);
+    form.remove();
+    button.replaceWith(done);
+    done.focus();
+  }));
+  return () => {
+    const isOpen = form.isConnected;
+    button.ariaExpanded = String(!isOpen);
+    if (isOpen) return form.remove();
+    line.after(form);
+    reason.focus();
+  };
 }
