@@ -193,7 +193,7 @@ def widget_codes() -> dict[str, set[str]]:
     named = re.compile(r'(GET|POST|PUT|PATCH|DELETE)"?.*? ([a-z][\w/{}-]+)')
     scripts = {name: (WEB / "widgets" / f"{name}.js").read_text() for name in FEATURES}
     scripts["comments"] += "".join(
-        (WEB / "widgets" / f"{part}.js").read_text() for part in ("reactions", "replies")
+        (WEB / "widgets" / f"{part}.js").read_text() for part in ("reactions", "opened")
     )
     found: dict[str, set[str]] = {}
     for name, script in scripts.items():
