@@ -41,6 +41,7 @@ from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api import listing
 from chalicelib.api.auth import Caller
 from chalicelib.comments import counters, definitions, idempotency, languages, moderation, screening
+from chalicelib.comments.counters import ABSENT
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch, State
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
@@ -49,7 +50,6 @@ from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, P
 
 TRIES = 8  # attempts at a write that conflicts with other writes of the same comment
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
-ABSENT = "attribute_not_exists(pk)"
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
 PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of the stage
 PENDING_COMMENTS, PENDING_REPLIES = "PENDING_COMMENTS", "PENDING_REPLIES"

@@ -25,7 +25,6 @@ from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
 from chalicelib.comments import counters, idempotency, moderation
 from chalicelib.comments.comments import (
-    ABSENT,
     CONFLICTS,
     PENDING_REPLIES,
     REPLIES,
@@ -40,7 +39,7 @@ from chalicelib.comments.comments import (
     require_visible,
     state_of,
 )
-from chalicelib.comments.counters import counters_key
+from chalicelib.comments.counters import ABSENT, counters_key
 from chalicelib.comments.schemas import (
     Replies,
     RepliesQuery,

@@ -23,7 +23,6 @@ from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
 from chalicelib.comments import counters, moderation
 from chalicelib.comments.comments import (
-    ABSENT,
     CONFLICTS,
     TRIES,
     comment_key,
@@ -31,7 +30,7 @@ from chalicelib.comments.comments import (
     require_visible,
     state_of,
 )
-from chalicelib.comments.counters import counters_key
+from chalicelib.comments.counters import ABSENT, counters_key
 from chalicelib.comments.moderation import reported_key
 from chalicelib.comments.replies import is_hidden, reply_key
 from chalicelib.comments.schemas import (
@@ -112,11 +111,10 @@ def _require_shown(item: Item | None, reply: str) -> Item:
 
 
 def _require_reply(key: Key) -> dict[str, Any]:
-    """Build an update that changes nothing, on condition that a reply is shown."""
+    """Build the check that a reply is shown."""
     return {
-        "Update": {
+        "ConditionCheck": {
             "Key": key._asdict(),
-            "UpdateExpression": "SET author = author",
             "ConditionExpression": "attribute_exists(pk) AND attribute_not_exists(#hidden)",
             "ExpressionAttributeNames": {"#hidden": "hidden"},
         }

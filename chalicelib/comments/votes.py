@@ -14,8 +14,8 @@ from typing import Any
 
 from chalicelib.api.auth import Caller
 from chalicelib.comments import counters, moderation
-from chalicelib.comments.comments import ABSENT, CONFLICTS, TRIES, find_stored, require_visible
-from chalicelib.comments.counters import counters_key
+from chalicelib.comments.comments import CONFLICTS, TRIES, find_stored, require_visible
+from chalicelib.comments.counters import ABSENT, counters_key
 from chalicelib.comments.schemas import Votes
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
