@@ -19,6 +19,8 @@ from chalicelib.comments import comments, languages
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.dynamo.table import Page, Table, connect
 from ops.aws import template
+from ops.maintenance import erase
+from ops.maintenance.pace import Pace
 from tests.comments.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.comments.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.contexts import new_context
@@ -73,6 +75,17 @@ class Shop:
         while records := self.stream.read():
             app.apply({"Records": records}, None)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
+
+    def erase(self, name: str) -> erase.Erased:
+        """Erase all data of a person, while the test applies the stream."""
+        return erase.erase(
+            self.table,
+            erase.parse_person(settings.current(), name, ()),
+            Pace(1),
+            settle=0,
+            report=lambda _: None,
+            pause=lambda _: self.settle(),
+        )
 
 
 @pytest.fixture

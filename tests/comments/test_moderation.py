@@ -15,8 +15,6 @@ from chalicelib import settings
 from chalicelib.comments import screening
 from chalicelib.dynamo.items import Item
 from ops.aws import template
-from ops.maintenance import erase
-from ops.maintenance.pace import Pace
 from tests.comments.test_comments import P, Shop
 from tests.comments.test_reactions import kinds
 from tests.support.faults import after, hooked, timed_out
@@ -508,15 +506,7 @@ def test_an_erasure_removes_a_persons_standing_reports_and_pending_notices(caref
         "ttl": 9_999_999_999,
     }
     careful.table.put(notice)
-    person = erase.parse_person(settings.current(), "ann", ())
-    done = erase.erase(
-        careful.table,
-        person,
-        Pace(1),
-        settle=0,
-        report=lambda _: None,
-        pause=lambda _: careful.settle(),
-    )
+    done = careful.erase("ann")
     assert {"standings", "reports", "replies", "notices"} <= done.erased.keys()
     assert (done.left, careful.get(f"{P}/comments/{made['id']}")["replies"]) == ({}, 0)
     assert not [item for item in scan(careful.table) if "ann" in str(item)]

@@ -10,12 +10,10 @@ import pytest
 from chalice.test import Client
 
 import app
-from chalicelib import settings
 from chalicelib.comments import cleanup, comments, counters, replies, votes
 from chalicelib.dynamo.items import Key
 from ops.aws import template
-from ops.maintenance import audit, erase
-from ops.maintenance.pace import Pace
+from ops.maintenance import audit
 from tests.comments.test_comments import P, Shop
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.records import drift, scan
@@ -399,15 +397,7 @@ def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
     reply(shop, mine, "me")
     shop.call("PATCH", f"{P}/comments/{hidden['id']}", {"hidden": True}, "admin")
     shop.settle()
-    person = erase.parse_person(settings.current(), "ann", ())
-    erased = erase.erase(
-        shop.table,
-        person,
-        Pace(1),
-        settle=0,
-        report=lambda _: None,
-        pause=lambda _: shop.settle(),
-    )
+    erased = shop.erase("ann")
     kinds = {"replies": 2, "votes": 2, "comments": 1, "counters": 1, "authors": 1, "limits": 1}
     assert erased.erased == kinds
     assert not [item for item in scan(shop.table) if "ann" in str(item)]
