@@ -800,7 +800,7 @@ def put_comment_ban(
 
 @router.route("DELETE /comments/bans/{author}", access="admin", status=204, errors=(NotFound,))
 def delete_comment_ban(path: comment_schemas.AuthorPath) -> None:
-    """Let a banned author write again."""
+    """End the ban of an author."""
     moderation.lift_ban(connect(), path.author)
 
 

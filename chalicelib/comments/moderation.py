@@ -71,7 +71,7 @@ def ban(context: Context, author: str, body: BanBody) -> tuple[Ban, bool]:
 
 
 def lift_ban(table: Table, author: str) -> None:
-    """Let an author write again.
+    """End the ban of an author.
 
     Cost: 2 WCU.
     Raises: NotFound for an author without a ban.

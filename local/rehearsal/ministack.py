@@ -210,7 +210,7 @@ def apply_all_table_properties() -> None:
 
 
 def date_recovery_from_the_table() -> None:
-    """Let a table be restored to any time since its creation. ministack allows only the present second.
+    """Allow a restore to any time since the creation of the table. ministack allows only the present second.
 
     The restored table has the present data. AWS restores the data of any second in the last 35 days.
     """

@@ -519,7 +519,7 @@ count => {
 
 
 def shows(page: Page, count: int) -> None:
-    """Scroll to the end until so many comments are shown."""
+    """Scroll to the end until this number of comments is shown."""
     page.wait_for_function(COUNT, arg=count)
 
 
