@@ -129,11 +129,10 @@ class Demo:
 
     def fill(self, seed: int = 1) -> None:
         """Send all demo data. Raises OSError when the app refuses a call."""
-        rng = random.Random(seed)  # noqa: S311 (not a secret)
         self._define()
         with ThreadPoolExecutor(THREADS) as pool:
             # The features are interleaved, so that every panel of the page soon has data.
-            list(pool.map(lambda call: call(), _interleave(*self._calls(rng))))
+            list(pool.map(lambda call: call(), _interleave(*self._calls(seed))))
 
     def _run(self) -> None:
         try:
@@ -155,11 +154,12 @@ class Demo:
         self._send("PUT", f"/leaderboards/{NAME}", board, admin)
         self._send("PUT", f"/challenges/{NAME}", challenge, admin)
 
-    def _calls(self, rng: random.Random) -> Iterator[list[Call]]:
-        """Yield the calls of each feature."""
+    def _calls(self, seed: int) -> Iterator[list[Call]]:
+        """Yield the calls of each feature. Only the times of the views depend on the time of day."""
         admin = self._mint("demo", "admin")
         now = datetime.now(UTC)
-        views = [_view(rng, now - timedelta(seconds=_age(rng, now))) for _ in range(VIEWS)]
+        rng, ages = random.Random(seed), random.Random(seed)  # noqa: S311 (not secrets)
+        views = [_view(rng, now - timedelta(seconds=_age(ages, now))) for _ in range(VIEWS)]
         yield [partial(self._send_views, views[i : i + BATCH]) for i in range(0, VIEWS, BATCH)]
         names = [f"{adjective}-{animal}" for adjective in ADJECTIVES for animal in ANIMALS]
         rng.shuffle(names)
