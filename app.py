@@ -81,7 +81,7 @@ from chalicelib.views import definitions as site_definitions
 from chalicelib.views import queries as view_queries
 from chalicelib.views import schemas as view_schemas
 
-VERSION = "0.2.0"
+VERSION = "1.0.0"
 
 if "AWS_CHALICE_CLI_MODE" in os.environ and "HUBBUB_OPS" not in os.environ:  # Chalice's own commands
     from ops import chalice_command

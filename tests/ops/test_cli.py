@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,10 +63,14 @@ def test_an_error_is_json_where_the_result_would_be() -> None:
     assert run("status", "--stage", "pord")[2].startswith("Error: ")
 
 
-def test_the_version_is_that_of_the_project() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     import app
 
     assert run("--version") == (0, f"hubbub {app.VERSION}\n", "")
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == app.VERSION
+    assert json.loads((ROOT / "web/package.json").read_text())["version"] == app.VERSION
+    released = re.findall(r"^## (\[.*?\]|Unreleased)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert f"[{app.VERSION}]" in released[:2], "the newest version, perhaps below Unreleased"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
