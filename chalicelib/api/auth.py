@@ -366,10 +366,11 @@ class KeySet:
 
     A sole key needs no id in the token or in the set. A token names one of several keys (OpenID Connect Core,
     10.1). There are at most three requests in 30 seconds, so forged key ids cannot cause more. While the
-    issuer does not respond, its last keys stay valid for an hour.
+    issuer does not respond, its last keys stay valid for an hour. The clock goes on while the process is
+    frozen.
     """
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
         self._url = url
         self._clock = clock
         self._lock = Lock()

@@ -8,10 +8,8 @@ A product needs no definition. A field that is not set is as HUBBUB_COMMENTS_MOD
 another definition stays as it is. With `per_author: one`, comments written under `many` do not count.
 """
 
-import time
-from functools import cache
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import UNSET
@@ -19,11 +17,11 @@ from msgspec import UNSET
 from chalicelib.comments.schemas import Approve, PerAuthor, ProductBody, ProductDefinition, Ratings
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.recent import Recent
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, NotFound, Unprocessable
 
-CACHED = 10  # seconds for which a process uses a definition that it has read
-REMEMBERED = 1_000  # definitions in a process
+RECENT = Recent[Item](seconds=10)
 DISCUSSION: dict[str, Any] = {"ratings": "off", "per_author": "many"}
 MODES: dict[str, dict[str, Any]] = {
     "reviews": {"ratings": "required", "per_author": "one"},
@@ -65,7 +63,7 @@ def define(context: Context, product: str, body: ProductBody) -> tuple[ProductDe
     fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
     is_new = context.table.get(key, consistent=True) is None
     context.table.put(key._asdict() | fields)
-    _cached().pop(context.table, None)
+    RECENT.forget(context.table)
     return _describe(product, _build(context, fields)), is_new
 
 
@@ -75,7 +73,7 @@ def begin_discussion(table: Table, product: str) -> None:
     Cost: 1 WCU.
     """
     table.put(definition_key(product)._asdict() | DISCUSSION, condition="attribute_not_exists(pk)")
-    _cached().pop(table, None)
+    RECENT.forget(table)
 
 
 def remove(table: Table, product: str) -> None:
@@ -85,7 +83,7 @@ def remove(table: Table, product: str) -> None:
     Raises: NotFound.
     """
     removed = table.delete(definition_key(product), condition="attribute_exists(pk)")
-    _cached().pop(table, None)
+    RECENT.forget(table)
     if removed is None:
         raise NotFound(f"no product named {product} is defined")
 
@@ -106,20 +104,11 @@ def find(context: Context, product: str) -> Definition:
 
     Cost: 0.5 RCU once in ten seconds for a product in a process.
     """
-    known, now = _cached().setdefault(context.table, {}), time.monotonic()
-    item, until = known.get(product, ({}, 0.0))
-    if until <= now:
-        if len(known) >= REMEMBERED:
-            known.clear()
-        item = context.table.get(definition_key(product)) or {}
-        known[product] = item, now + CACHED
-    return _build(context, item)
 
+    def read(_: Collection[str]) -> Mapping[str, Item]:
+        return {product: context.table.get(definition_key(product)) or {}}
 
-@cache
-def _cached() -> WeakKeyDictionary[Table, dict[str, tuple[Item, float]]]:
-    """Return the definitions that this process has read of each table, and until when it uses them."""
-    return WeakKeyDictionary()
+    return _build(context, RECENT.find_all(context.table, [product], read)[product])
 
 
 def _build(context: Context, item: Item) -> Definition:

@@ -11,31 +11,29 @@ removed definition leaves its zones, because the days that are counted have them
 
 Invariant: an instant lies in one day, and in one hour since the beginning of that day. So a day has 23 or 25
 hours when its zone's clock changes. Each process computes the same day, because a change begins later than
-`CACHED` from now.
+any process uses the definition before it.
 """
 
 import ipaddress
 import re
-import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from chalicelib import times, urls
 from chalicelib.api import rates
 from chalicelib.dynamo.items import Item, Key
+from chalicelib.dynamo.recent import Recent
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Conflict, NotFound
 from chalicelib.settings import Settings
 from chalicelib.views import totals
 from chalicelib.views.schemas import SiteBody, SiteDefinition
 
-CACHED = 60  # seconds for which a process uses a definition that it has read
-LEAD = timedelta(seconds=5 * CACHED)  # between a change of the zone and the day that begins it
-REMEMBERED = 1_000  # definitions in a process
+RECENT = Recent["Definition"](seconds=60)
+LEAD = timedelta(seconds=5 * RECENT.seconds)  # between a change of the zone and the day that begins it
 ONE_DAY = timedelta(days=1)
 UTC_ALWAYS = (("", "UTC"),)
 ROUTE = re.compile("#!?/")
@@ -147,18 +145,15 @@ def find(table: Table, host: str) -> Definition:
 
 def find_all(table: Table, hosts: Iterable[str]) -> dict[str, Definition]:
     """Return the definitions of the sites of hosts. Cost: that of `find` for each host."""
-    known, now = _cached().setdefault(table, {}), time.monotonic()
-    wanted = set(hosts)
-    missing = [host for host in wanted if host not in known or known[host][1] < now]
-    if missing:
-        if len(known) > REMEMBERED:
-            known.clear()
-        items = _read(table, missing)
-        mains = {item["site"]: host for host, item in items.items() if "site" in item}
-        items |= {mains[site]: item for site, item in _read(table, mains).items()} if mains else {}
-        for host in missing:
-            known[host] = (_build(host, items.get(host)), now + CACHED)
-    return {host: known[host][0] if host in known else Definition(host) for host in wanted}
+    return RECENT.find_all(table, hosts, partial(_read_definitions, table))
+
+
+def _read_definitions(table: Table, hosts: Collection[str]) -> dict[str, Definition]:
+    items = _read(table, hosts)
+    sites = {item["site"] for item in items.values() if "site" in item}
+    mains = _read(table, sites) if sites else {}
+    found = {host: items.get(host, {}) for host in hosts}
+    return {host: _build(host, mains.get(item.get("site", ""), item)) for host, item in found.items()}
 
 
 def _read(table: Table, hosts: Iterable[str]) -> dict[str, Item]:
@@ -171,12 +166,6 @@ def _build(host: str, item: Item | None) -> Definition:
         return Definition(host)
     zones = tuple((str(first), str(zone)) for first, zone in item["zones"])
     return Definition(item["pk"].removeprefix("SITE#"), zones, item.get("fields"))
-
-
-@cache
-def _cached() -> WeakKeyDictionary[Table, dict[str, tuple[Definition, float]]]:
-    """Return the definitions that this process has read, and until when they are used."""
-    return WeakKeyDictionary()
 
 
 # -- writes --------------------------------------------------------------------------------------------
@@ -205,7 +194,7 @@ def define(table: Table, site: str, body: SiteBody, now: datetime) -> tuple[Site
         table.put({**definition_key(host)._asdict(), "site": site})
     item = {**definition_key(site)._asdict(), "fields": fields, "zones": [list(zone) for zone in zones]}
     table.put(item)
-    _cached().pop(table, None)
+    RECENT.forget(table)
     return describe(_build(site, item), now), "fields" not in before
 
 
@@ -224,7 +213,7 @@ def remove(table: Table, site: str, now: datetime) -> None:
         table.delete(definition_key(site))
     else:
         table.put({**definition_key(site)._asdict(), "zones": [list(zone) for zone in zones]})
-    _cached().pop(table, None)
+    RECENT.forget(table)
 
 
 def get(table: Table, site: str, now: datetime) -> SiteDefinition:

@@ -1,6 +1,7 @@
 """Tests of the demo data (local/demo.py)."""
 
 from datetime import UTC, datetime
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -19,5 +20,5 @@ def _sent(hour: int) -> list[list[object]]:
     with patch.object(demo, "datetime", wraps=datetime) as clock:
         clock.now.return_value = datetime(2026, 11, 26, hour, tzinfo=UTC)
         for calls in list(demo.Demo("http://localhost", lambda sub, _scope: sub)._calls(1))[1:]:
-            sent.append([call.args for call in calls])
+            sent.append([cast(Any, call).args for call in calls])
     return sent

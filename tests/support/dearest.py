@@ -90,7 +90,7 @@ def measure(engine: Engine) -> Rows:
 def _measure(site: Deployed, dearest: Dearest) -> Figures:
     """Send a request twice: once for its units, with those of the stream, and once for its time."""
     invocation = dearest.invocation
-    definitions._cached.cache_clear()  # so that each request reads the definition of its site
+    definitions.RECENT.forget(site.table)  # so that each request reads the definition of its site
     with Meter(site.table.client) as meter:
         result = invocation.run()
         site.drain()

@@ -244,6 +244,14 @@ def test_a_further_host_belongs_to_one_site(site: Site) -> None:
     assert site.call("PUT", "/sites/other.example", taken, Authorization=admin)[0] == 201
 
 
+def test_views_of_several_hosts_at_once_are_counted_as_those_of_the_site(site: Site) -> None:
+    hosts = ("www.example.org", "m.example.org", HOST)
+    define(site, hosts=list(hosts[:2]))
+    assert site.post({"events": [{"url": f"https://{host}/a", "clientId": host} for host in hosts]})[0] == 202
+    site.settle()
+    assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 3, "visitors": 3}
+
+
 # -- the pixel -----------------------------------------------------------------------------------------
 
 
