@@ -68,6 +68,11 @@ TRANSIENT = frozenset(
         "RequestLimitExceeded",
         "RequestThrottled",
         "LimitExceededException",
+        "Throttled",  # the codes of SNS and of its key in KMS: Amazon SNS API Reference, PublishBatch
+        "ThrottledException",
+        "Throttling",
+        "KMSThrottling",
+        "KMSThrottlingException",
     }
 )
 NOT_SENT = (ConnectTimeoutError, EndpointConnectionError)

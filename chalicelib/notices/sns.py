@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from chalicelib.dynamo.items import chunks
-from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, budget, retry
+from chalicelib.dynamo.retries import CONNECT_TIMEOUT, READ_TIMEOUT, TRANSIENT, budget, retry
 from chalicelib.errors import Busy
 from chalicelib.feature import Notice
 from chalicelib.settings import Settings
@@ -63,7 +63,9 @@ def send(settings: Settings, notices: Sequence[tuple[str, Notice]]) -> Outcome:
                 continue
             accepted.update(group[int(entry["Id"])][0] for entry in reply.get("Successful", ()))
             failed = [entry for entry in reply.get("Failed", ()) if entry["SenderFault"]]
-            refused.update(group[int(entry["Id"])][0] for entry in failed)
+            # SNS calls a throttle the sender's fault too.
+            final = [entry for entry in failed if entry["Code"] not in TRANSIENT]
+            refused.update(group[int(entry["Id"])][0] for entry in final)
     return Outcome(frozenset(accepted), frozenset(refused))
 
 

@@ -71,13 +71,14 @@ def read_salt(table: Table, day: str, now: datetime) -> bytes:
     Cost: 1 RCU in each process and day, and once a day 1 WCU. Nothing from then on.
     """
     known = _salts().setdefault(table, {})
-    for old in [other for other, (_, expiry) in known.items() if expiry <= times.epoch(now)]:
+    for old in [other for other, (_, expiry) in list(known.items()) if expiry <= times.epoch(now)]:
         known.pop(old, None)
+    found = known.get(day) or _find_or_make(table, day, now)
     if day not in known:
-        while len(known) >= REMEMBERED:
-            known.pop(next(iter(known)))
-        known[day] = _find_or_make(table, day, now)
-    return known[day][0]
+        if len(known) >= REMEMBERED:
+            known.clear()
+        known[day] = found
+    return found[0]
 
 
 def has_salt(table: Table, day: str) -> bool:

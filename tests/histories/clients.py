@@ -28,13 +28,14 @@ from chalicelib.leaderboards import boards, scores
 from chalicelib.ranking import deepening
 from tests.histories.event_sources import Queue
 from tests.histories.network import FaultyGateway
-from tests.histories.scenario import BLOCKED, PAGES, PATHS, TALK, Action
+from tests.histories.scenario import BLOCKED, CLIENTS, GOAL, PAGES, PATHS, SERVER, TALK, ZONED, Action
 from tests.histories.world import BEGIN, World
 from tests.support.contexts import new_context
 from tests.support.gateway import request
 
 PATIENCE = 0.9  # the probability of a retry
 CONCURRENT = {"views", "score", "path", "edit", "vote"}  # requests that may be sent twice at the same time
+SENDER = "sender-"  # before the name of the sender of an event without a client's id, as its campaign
 PLANTED = "planted"  # an attribute of malformed items, which the product ignores
 HIDE = {"hidden": True}
 ODD = "odd"  # the product that malformed comments are on
@@ -59,7 +60,7 @@ def call(operation: str, **given: Any) -> Callable[[], Any]:
 class Known:
     """The requests that the clients have sent, and the outcomes that they know."""
 
-    views_sent: set[tuple[str, ...]] = field(default_factory=set)  # url, instant, client
+    views_sent: set[tuple[str, ...]] = field(default_factory=set)  # url, instant, client or sender, goal
     views_accepted: set[tuple[str, ...]] = field(default_factory=set)
     scores_sent: dict[tuple[str, str, str], Decimal] = field(default_factory=dict)  # board, player, id
     scores_accepted: set[tuple[str, str, str]] = field(default_factory=set)
@@ -184,21 +185,15 @@ class Visitor:
     # -- the actions of a visitor ------------------------------------------------------------------
 
     def _views(self, events: list[dict[str, Any]]) -> Request:
-        sent = [
-            {
-                "url": PAGES[event["page"]],
-                "time": times.to_iso(BEGIN + timedelta(seconds=event["seconds"])),
-                "clientId": f"client-{event['client']}",
-                # The same view may come with another one, with another host of one, and with none.
-                "referrer": f"https://{'m.' * (event['client'] % 2)}{self.name}.example/"
-                if event["page"]
-                else "",
-                "campaign": "spring" if event["client"] else "",
-            }
-            for event in events
-        ]
+        sent = [self._event(**event) for event in events]
         keys = [
-            (event["url"], times.to_sort_key(times.parse(event["time"])), event["clientId"]) for event in sent
+            (
+                PAGES[event["page"]],
+                times.to_sort_key(times.parse(made["time"])),
+                made.get("clientId", made["campaign"]),
+                made.get("goal", ""),
+            )
+            for event, made in zip(events, sent, strict=True)
         ]
         self.known.views_sent |= set(keys)
 
@@ -206,8 +201,21 @@ class Visitor:
             rejected = {rejection.index for rejection in response.rejected}
             self.known.views_accepted |= {key for i, key in enumerate(keys) if i not in rejected}
 
-        headers = {"user-agent": "Mozilla/5.0 (X11; Linux) Firefox/1", "accept-language": "de"}
+        headers = {"user-agent": f"Mozilla/5.0 (X11; Linux) Firefox/1 {self.name}", "accept-language": "de"}
         return Request(call("post_views", body={"events": sent}, headers=headers, caller=Caller()), done)
+
+    def _event(self, page: int, client: int, seconds: int, is_goal: bool) -> dict[str, str]:
+        """Return an event. One without a client's id has the sender's name as its campaign."""
+        # The same view may come with another referrer, with another host of one, and with none.
+        referrer = f"https://{'m.' * (client % 2)}{self.name}.example/" if page else ""
+        event = {
+            "url": PAGES[page].replace(ZONED, "www." * (client % 2) + ZONED),
+            "time": times.to_iso(BEGIN + timedelta(seconds=seconds)),
+            "referrer": referrer,
+            "campaign": "spring" if client else "",
+        }
+        event |= {"clientId": f"client-{client}"} if client < CLIENTS else {"campaign": SENDER + self.name}
+        return event | ({"goal": GOAL} if is_goal else {})
 
     def _score(self, board: str, id: int, value: int, seconds: int, player: int | None) -> Request:
         owner = self.name if player is None else f"person-{player}"
@@ -220,7 +228,7 @@ class Visitor:
         def refused(_: HubbubError) -> None:
             self.known.scores_refused |= set() if self.was_concurrent else {key}
 
-        caller = Caller(self.name, admin=owner != self.name)
+        caller = Caller(self.name, admin=owner != self.name, scores=board == SERVER)
         submit = call("post_score", path={"board": board}, body=body, caller=caller)
         return Request(submit, lambda _: self.known.scores_accepted.add(key), refused)
 

@@ -30,17 +30,32 @@ from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table, connect
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, Order, Recurrence
+from chalicelib.notices import sns
 from chalicelib.ranking import positions, tree
 from chalicelib.settings import Settings
+from chalicelib.views import definitions as site_definitions
 from chalicelib.views import queue
+from chalicelib.views import visitors as visitors_without_id
+from chalicelib.views.schemas import SiteBody
 from local.engines.engine import Engine
 from local.filters import filtered
 from ops.aws.template import definition, table_request
 from ops.maintenance.audit import read_items
 from tests.histories.clients import Admin, Chatter, Known, Visitor
 from tests.histories.event_sources import Queue, Stream
-from tests.histories.network import FaultyGateway, Network, Planted
-from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, TALK, Scenario, scenario
+from tests.histories.network import FaultyGateway, FaultyTopic, Network, Planted
+from tests.histories.scenario import (
+    BLOCKED,
+    BOARDS,
+    LIMIT,
+    PATHS,
+    SERVER,
+    TALK,
+    ZONE,
+    ZONED,
+    Scenario,
+    scenario,
+)
 from tests.histories.world import Stuck, World
 from tests.support.contexts import new_context
 from tests.support.interleavings import Sequential
@@ -78,6 +93,7 @@ class History:
     stream: Stream
     queue: Queue
     gateway: FaultyGateway
+    topic: FaultyTopic
     known: Known
     visitors: list[Visitor]
     admin: Admin
@@ -222,7 +238,9 @@ def started(
         gateway, known, plan = FaultyGateway(world), Known(), scenario(world.seed)
         messages = Queue(world, lambda event, context: app.write_views(event, context))
         stream = Stream(world, engine.client("dynamodbstreams"), arn, _consume)
+        topic = FaultyTopic(world)
         stage = app.stage._replace(queue_url="simulated" if plan.has_queue else "", comments_block=(BLOCKED,))
+        stage = stage._replace(notices="on", notice_topic="simulated")
         for patch in (
             mock.patch.object(app, "connect", return_value=table),
             mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),
@@ -231,6 +249,9 @@ def started(
             mock.patch.object(app, "stage", stage),
             mock.patch.object(engine_of_sums, "TAGS", random.Random(f"tags {world.seed}").choice(TAGS)),
             mock.patch.object(queue, "client", return_value=messages),
+            mock.patch.object(sns, "client", return_value=topic),
+            mock.patch.object(sns, "time", SimpleNamespace(sleep=world.sleep)),
+            mock.patch.object(visitors_without_id, "_salts", side_effect=dict),  # as in new processes
             mock.patch.object(app, "refusals", connections.RefusalCache()),
             mock.patch.object(concurrency, "_threads", return_value=Sequential()),
             mock.patch.object(matchmaker, "time", SimpleNamespace(monotonic=world.monotonic)),
@@ -246,7 +267,7 @@ def started(
         chatters = [Chatter(world, gateway, known, i, actions) for i, actions in enumerate(plan.chatters)]
         admin = Admin(world, known, plan.admin, table, messages)
         clients = (known, visitors, admin, chatters)
-        yield History(world, table, stream, messages, gateway, *clients, stage, plan), network
+        yield History(world, table, stream, messages, gateway, topic, *clients, stage, plan), network
 
 
 @contextmanager
@@ -266,9 +287,12 @@ def create_definitions(table: Table, now: datetime) -> None:
         order: Order = "asc" if name == "best" else "desc"
         body = BoardBody(title=name, operator=operator, min=Decimal(-100), max=Decimal(100), order=order)
         if name == "first":
-            resets = Recurrence(every="day", timezone="Pacific/Kiritimati")  # where it is midnight now
+            resets = Recurrence(every="day", timezone=ZONE)
             body = msgspec.structs.replace(body, ties="first", metadata=True, resets=resets)
+        if name == SERVER:
+            body = msgspec.structs.replace(body, submit="server")
         boards.define(new_context(table, now - timedelta(hours=1)), name, body)
     hunt = ChallengeBody(title="Hunt", paths=list(PATHS), limit=LIMIT, ranked=True)
     definitions.define(new_context(table, now), "hunt", hunt)
     product_definitions.begin_discussion(table, TALK)
+    site_definitions.define(table, ZONED, SiteBody(timezone=ZONE, hosts=[f"www.{ZONED}"]), now)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import app
 from chalicelib import times
@@ -32,8 +34,8 @@ from chalicelib.ranking.ranking import Ranking
 from chalicelib.views import traits
 from chalicelib.views.sites import derive_listing
 from ops.maintenance import audit
-from tests.histories.clients import ODD, PLANTED, call
-from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, PRODUCTS, TALK
+from tests.histories.clients import ODD, PLANTED, SENDER, call
+from tests.histories.scenario import BLOCKED, BOARDS, LIMIT, PATHS, PRODUCTS, SERVER, TALK, ZONE, ZONED
 from tests.histories.world import BEGIN
 from tests.support.contexts import new_context
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 STRANGER = Caller("stranger")
 PLAYER_OF_HUNT = "CHALLENGE#hunt#PLAYER#"
-SITE_SUM = re.compile("views|visitors|direct|(co|de|br|os|la):.+|[cv][0-9]{2}")
+SITE_SUM = re.compile("views|visitors|events|direct|(co|de|br|os|la):.+|[cv][0-9]{2}")
 
 
 def _find(history: History, pk: str, sk: str) -> Iterator[tuple[str, str, Item]]:
@@ -79,49 +81,97 @@ def listings(history: History) -> Iterator[str]:
 
 
 def views(history: History) -> Iterator[str]:
-    """Count events and visitors. Accepted views are stored with their visitors, and no others.
+    """Count events and visitors. Accepted events are stored with their visitors, and no others.
 
     A request that failed and was not repeated may have stored an event without its visitor.
     """
     known, items = history.known, _by_key(history)
-    events = [(url, *rest.split("#CID#")) for url, rest, _ in _find(history, "URL#", "T#")]
-    visits = {(url, *rest.split("#", 1)) for url, rest, _ in _find(history, "URL#", "VISITOR#")}
-    for url, time, client in known.views_accepted:
-        if (url, time[:10], client) not in visits:
+    names = _senders(history)
+    stored = {(url, time, names.get(client, client), goal) for url, time, client, goal, _ in _events(history)}
+    found = _find(history, "URL#", "VISITOR#")
+    visits = {(url, *rest.split("#", 1)) for url, rest, _ in found}
+    named = {(url, day, names.get(client, client)) for url, day, client in visits}
+    for url, time, client, goal in known.views_accepted:
+        if not goal and (url, _day(url, time), client) not in named:
             yield f"accepted and without a visitor: {(url, time, client)}"
-    yield from (f"accepted and lost: {view}" for view in known.views_accepted - {*events})
-    yield from (f"never sent: {view}" for view in {*events} - known.views_sent)
-    stored_visits = {(url, time[:10], client) for url, time, client in events}
-    yield from (f"never sent: the visitor {visit}" for visit in visits - stored_visits)
+    yield from (f"accepted and lost: {event}" for event in known.views_accepted - stored)
+    yield from (f"never sent: {event}" for event in stored - known.views_sent)
+    events = [(url, _day(url, time), client) for url, time, client, goal in stored if not goal]
+    yield from (f"never sent: the visitor {visit}" for visit in named - {*events})
     for url in {url for url, *_ in events}:
         page = items.get(Key(f"URL#{url}", "STATISTICS"), {})
         checked = [("", page, page.get("views", 0))]
-        for day in {time[:10] for page, time, _ in events if page == url}:
+        for day in {day for page, day, _ in events if page == url}:
             item = items.get(Key(f"URL#{url}", f"DAY#{day}"), {})
             checked.append((day, item, item.get("views", 0)))
         for day, item, count in checked:
             right = [
-                sum(page == url and at.startswith(day) for page, at, _ in views) for views in (events, visits)
+                sum(page == url and at.startswith(day) for page, at, _ in rows) for rows in (events, visits)
             ]
             if [count, item.get("visitors") or 0] != right:
                 yield f"{url} {day} has {item}, not {right[0]} views of {right[1]}"
 
 
+def senders(history: History) -> Iterator[str]:
+    """Check that a sender without an id is one visitor of a site on a day, and nobody else is."""
+    clients: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for url, time, client, _, item in _events(history):
+        if item.get("campaign", "").startswith(SENDER):
+            clients[url.split("/")[2], _day(url, time), item["campaign"]].add(client)
+    for sender, found in clients.items():
+        if len(found) > 1:
+            yield f"{sender} has the digests {found}"
+    each = [client for found in clients.values() for client in found]
+    yield from (f"{client} is several visitors" for client, n in Counter(each).items() if n > 1)
+
+
+def _events(history: History) -> Iterator[tuple[str, str, str, str, Item]]:
+    """Yield the address, the instant, the client, the goal if there is one, and the item of each event."""
+    for prefix in ("T#", "GOAL#"):
+        for url, rest, item in _find(history, "URL#", prefix):
+            time, _, client = rest.partition("#CID#")
+            yield url, time, *client.partition(" ")[::2], item
+
+
+def _senders(history: History) -> dict[str, str]:
+    """Return the sender's name of each digest that a visitor without an id has."""
+    return {
+        client: item["campaign"]
+        for _, _, client, _, item in _events(history)
+        if item.get("campaign", "").startswith(SENDER)
+    }
+
+
+def _local(url: str, time: str) -> datetime:
+    """Return the instant of an event in the zone of its site."""
+    return times.from_sort_key(time).astimezone(ZoneInfo(ZONE if url.split("/")[2] == ZONED else "UTC"))
+
+
+def _day(url: str, time: str) -> str:
+    return _local(url, time).date().isoformat()
+
+
 def sites(history: History) -> Iterator[str]:
-    """Count the views, visitors, referrers and campaigns of each site and day from the stored items."""
+    """Count the views, visitors, sources and goals of each site and day from the stored items."""
     right: Counter[tuple[str, str, str]] = Counter()  # by partition key, sort key and attribute
-    visits: set[tuple[str, str, str, str]] = set()  # of a site, on a day, in an hour, by a client
-    views: set[tuple[str, str, str, str]] = set()
+    visits: set[tuple[str, str, int, str]] = set()  # of a site or a goal, on a day, in an hour, by a client
+    views: set[tuple[str, str, int, str]] = set()
+    names = _senders(history)
     for rest, day, item in _find(history, "SITE#", "VISITOR#"):
-        host, client = rest.split("#CLIENT#")
-        visits |= {(host, day, f"{hour:02}", client) for hour in item["hours"]}
-        names = ("visitors", *(f"c{hour:02}" for hour in item["hours"]))
-        right.update((f"SITE#{host}", f"DAY#{day}", name) for name in names)
-    for url, rest, item in _find(history, "URL#", "T#"):
-        host, (time, client) = url.split("/")[2], rest.split("#CID#")
-        day, hour = time[:10], time[11:13]
+        owner, client = rest.split("#CLIENT#")
+        visits |= {(owner, day, int(hour), names.get(client, client)) for hour in item["hours"]}
+        counted = ("visitors", *(f"c{hour:02}" for hour in item["hours"]))
+        right.update((f"SITE#{owner}", f"DAY#{day}", name) for name in counted)
+    for url, time, client, goal, item in _events(history):
+        host, day, hour = url.split("/")[2], _day(url, time), _local(url, time).hour
+        of_goal = f"{host}#GOAL#{goal.replace('#', '%23')}"
+        if (url, time, names.get(client, client), goal) in history.known.views_accepted:
+            views.add((of_goal if goal else host, day, hour, names.get(client, client)))
+        if goal:
+            right.update((f"SITE#{owner}", f"DAY#{day}", "events") for owner in (host, of_goal))
+            continue
         right[f"SITE#{host}", "TOTAL", "views"] += 1
-        right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour}"))
+        right.update((f"SITE#{host}", f"DAY#{day}", name) for name in ("views", f"v{hour:02}"))
         for kind in {"referrer", "campaign"} & item.keys():
             right[f"SITE#{host}#{kind.upper()}#{item[kind]}", f"DAY#{day}", "views"] += 1
         if "host" in item:
@@ -130,9 +180,7 @@ def sites(history: History) -> Iterator[str]:
         words = [traits.attribute(name, word) for name, word in known._asdict().items() if word]
         right.update((f"SITE#{host}", f"DAY#{day}", name) for name in words)
         right[f"SITE#{host}", f"DAY#{day}", "direct"] += "direct" in item
-        if (url, time, client) in history.known.views_accepted:
-            views.add((host, day, hour, client))
-    yield from (f"accepted and without a visitor of the site: {view}" for view in views - visits)
+    yield from (f"accepted and without a visitor of the site or goal: {view}" for view in views - visits)
     stored = {
         (item["pk"], item["sk"], name): value
         for _, sk, item in _find(history, "SITE#", "")
@@ -406,6 +454,43 @@ def moderation(history: History) -> Iterator[str]:
             yield f"{sk} is in the list {item['gsi1pk']}"
 
 
+def notices(history: History) -> Iterator[str]:
+    """Check that each new text, wait for approval, chat report and season's end is published.
+
+    It is published once where nothing fails.
+    """
+    expected, known = Counter[tuple[str, str]](), set[str]()
+    for record in history.stream.records:
+        if notice := _announced(record, known):
+            expected[notice] += 1
+    names = ("reply", "comment", "report", "season")
+    published = Counter[tuple[str, str]]()
+    for kind, data in history.topic.published:
+        published[kind, next(data[name] for name in names if name in data)] += 1
+    for notice in expected.keys() | published.keys():
+        number, right = published[notice], expected[notice]
+        if not right or number < right or (history.scenario.is_calm and number > right):
+            yield f"{notice} was published {number} times, not {right} times"
+
+
+def _announced(record: Mapping[str, Any], known: set[str]) -> tuple[str, str] | None:
+    """Return the kind and the id of the notice of a record, or None. `known` has the texts before it."""
+    body = record["dynamodb"]
+    old, new = (unpack(body.get(name, {})) for name in ("OldImage", "NewImage"))
+    (owner, _, name), (kind, *ids) = new.get("pk", "").partition("#"), new.get("sk", "").split("#")
+    if not new or PLANTED in new or name == ODD:
+        return None
+    if owner == "PRODUCT" and kind in ("COMMENT", "HIDDEN", "REPLY"):
+        is_new = ids[-1] not in known
+        known.add(ids[-1])
+        text = "reply" if kind == "REPLY" else "comment"
+        is_pending = "pending" in new and "pending" not in old
+        return ("pending" if is_pending else text, ids[-1]) if is_new or is_pending else None
+    if owner == "REPORTS" and not old:
+        return "chat-report", "~".join((kind, *ids))
+    return ("season", str(int(ids[0]))) if owner == "BOARD" and kind == "SEASON" and not old else None
+
+
 def quarantined(history: History) -> Iterator[str]:
     """Compare the quarantine with the planted images, one entry for each side of each record."""
     expected, items = set(), _by_key(history)
@@ -485,7 +570,9 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
     """Return what calls return of each site, beside what is stored."""
     days: dict[str, Rows] = defaultdict(list)  # of a page, a site, a referrer or a campaign
     for owner, day, item in _find(history, "", "DAY#"):
-        row = (f"{day}T00:00:00Z", int(item.get("views", 0)), int(item.get("visitors", 0)))
+        zone = ZoneInfo(ZONE if owner == f"SITE#{ZONED}" else "UTC")
+        begin = datetime.fromisoformat(day).replace(tzinfo=zone)
+        row = (times.to_iso(begin), int(item.get("views", 0)), int(item.get("visitors", 0)))
         days[owner] += [row] * any(row[1:])  # a day whose events were all removed is in no list
     pages = {url: int(item.get("views", 0)) for url, _, item in _find(history, "URL#", "STATISTICS")}
     sites = {host: views for host, views in _totals(history).items() if views}
@@ -883,10 +970,14 @@ def permissions(history: History) -> Iterator[str]:
     """Try to act for others, and expect each request to be refused."""
     player = {"board": "sum", "player": "person-0"}
     score = {"id": "stranger", "value": Decimal(1), "player": "person-0"}
+    own_score = score | {"player": STRANGER.sub}
     progress = {"challenge": "hunt", "player": "person-0"}
     attempt = partial(call, caller=STRANGER)
     requests = {
         "submit a score": attempt("post_score", path={"board": "sum"}, body=score),
+        "submit an own score to a server's board": attempt(
+            "post_score", path={"board": SERVER}, body=own_score
+        ),
         "remove a player": attempt("delete_player", path=player),
         "read a progress": attempt("get_challenge_player", path=progress),
     }
@@ -914,8 +1005,21 @@ def permissions(history: History) -> Iterator[str]:
 CHECKS: dict[str, Callable[[History], Iterator[str]]] = {
     invariant.__name__: invariant
     for invariant in (
-        *(handlers, views, sites, scores, seasons, ranks, challenge, comments, reactions, moderation, lists),
-        *(discussions, orders),
+        *(
+            handlers,
+            views,
+            senders,
+            sites,
+            scores,
+            seasons,
+            ranks,
+            challenge,
+            comments,
+            reactions,
+            moderation,
+            lists,
+        ),
+        *(discussions, orders, notices),
         *(quarantined, recounts, listings, chat, bans, transitions, permissions),
     )
 }

@@ -9,6 +9,7 @@ The faults of the protocol of tags are in tests/aggregates/test_model.py, which 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -25,8 +26,10 @@ from chalicelib.comments import cleanup, comments, counters, moderation
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import Busy
 from chalicelib.leaderboards import boards, scores
+from chalicelib.notices import notices, sns
 from chalicelib.ranking import deepening, tree
-from chalicelib.views import events, site_queries, sites, totals
+from chalicelib.views import definitions, events, site_queries, sites, totals, visitors
+from chalicelib.views.definitions import Definition
 from chalicelib.views.site_queries import Period
 from local import filters
 from local.engines.engine import Engine
@@ -251,6 +254,27 @@ def _without_referrer(function: Wrapper, *arguments: Any) -> Any:
     return {at: amount for at, amount in function(*arguments).items() if "#REFERRER#" not in at[0].pk}
 
 
+def _without_goal(function: Wrapper, view: Any) -> Any:
+    return [] if view.goal else function(view)
+
+
+def _alone(function: Wrapper, table: Any, hosts: Any) -> Any:
+    """Define each further host as a site of its own."""
+    found = function(table, hosts)
+    return {host: site if site.site == host else Definition(host) for host, site in found.items()}
+
+
+def _in_utc(function: Wrapper, table: Any, views: Any) -> Any:
+    """Leave each view in the day of UTC, whatever the zone of its site."""
+    return list(views)
+
+
+def _forget_failed(function: Wrapper, *arguments: Any) -> sns.Outcome:
+    """Take what SNS has not accepted for refused."""
+    sent: sns.Outcome = function(*arguments)
+    return sent._replace(refused=frozenset(id for id, _ in arguments[1]) - sent.accepted)
+
+
 def _without_listing(function: Wrapper, *arguments: Any) -> Any:
     return {at: amount for at, amount in function(*arguments).items() if at[1] != "gsi1pk"}
 
@@ -279,6 +303,14 @@ FAULTS = {
         Mutant("the last finder of a path is the first", finders, "note_first", _note_last),
         Mutant("a visitor is not written", events, "_write_visitor", lambda f, *a: None),
         Mutant("a visitor of a site is not written", events, "_visitor_keys", lambda f, *a: f(*a)[:1]),
+        Mutant("a view is in the day of UTC", events, "place_all", _in_utc),
+        Mutant("a goal is not counted", sites, "count_goal", lambda f, *a: {}),
+        Mutant("the visitor of a goal is not written", events, "_visitor_keys", _without_goal),
+        Mutant("a sender is another visitor each time", visitors, "read_salt", lambda f, *a: os.urandom(16)),
+        Mutant("all senders are one visitor", visitors, "identify", lambda f, *a: "0" * 24),
+        Mutant("a further host is a site of its own", definitions, "_read_definitions", _alone),
+        Mutant("a notice is lost when SNS fails", sns, "send", _forget_failed),
+        Mutant("a notice is not published", notices, "publish", lambda f, *a: None),
         Mutant("a day is not in the total of its site", totals, "add_day", lambda f, *a: None),
         Mutant("a referrer is not counted", sites, "count_event", _without_referrer),
         Mutant("a referrer is not listed", sites, "count_event", _without_listing),
@@ -297,6 +329,7 @@ FAULTS = {
         Mutant("an activity is not completed", scores, "_complete_activities", lambda f, *a: None),
         Mutant("a late submission of the same score is ignored", scores, "is_pending", _as_shared),
         Mutant("a season begins without being stored", boards, "begin_season", lambda f, *a: None),
+        Mutant("a player submits to a server's board", scores, "check_submitter", lambda f, *a: None),
         Mutant("metadata stay those of the first score", scores, "_change", _keep_metadata),
         Mutant("a bucket is counted twice", tree, "count_better", _count_twice),
         Mutant("a depth does not follow", deepening, "_stamp", lambda f, *a: None),

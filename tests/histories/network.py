@@ -237,6 +237,49 @@ class FaultyGateway(Gateway):
         world.switch()
 
 
+# -- notices to SNS
+
+
+class FaultyTopic:
+    """A topic of SNS in a simulated world, which injects faults into publications."""
+
+    FAULTS = ("SNS throttled", "SNS took a part", "SNS unheard", "killed after SNS took it")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.published: list[tuple[str, Body]] = []  # the kind of each notice and its data
+
+    def publish_batch(self, *, TopicArn: str, PublishBatchRequestEntries: list[Any]) -> Body:  # noqa: N803
+        """Publish all notices or a part of them, or refuse them, or publish them and report a failure."""
+        world, entries = self._world, PublishBatchRequestEntries
+        world.switch()
+        fault, failed = "", list[Any]()
+        if world.current and world.occurs(Rates.call):
+            fault = world.rng.choice(self.FAULTS)
+            world.fault(fault)
+        if fault == "SNS throttled":
+            raise refusal("Throttled")
+        if fault == "SNS took a part":
+            failed = [world.rng.choice(entries)]
+        for entry in entries:
+            if entry not in failed:
+                metadata = json.loads(json.loads(entry["Message"])["default"])["metadata"]
+                self.published.append((metadata["eventType"], metadata["additionalContext"]))
+        if fault == "SNS unheard":
+            raise ReadTimeoutError(endpoint_url="http://sns.invalid")
+        if fault == "killed after SNS took it":
+            world.kill()
+        world.switch()
+        code = world.rng.choice(("InternalError", "Throttled"))
+        done = [{"Id": entry["Id"]} for entry in entries if entry not in failed]
+        return {
+            "Successful": done,
+            "Failed": [
+                {"Id": entry["Id"], "Code": code, "SenderFault": code == "Throttled"} for entry in failed
+            ],
+        }
+
+
 # -- requests and responses ------------------------------------------------------------------------
 
 

@@ -17,8 +17,13 @@ from typing import Any, NamedTuple
 from chalicelib.leaderboards.schemas import Operator
 
 VISITORS, CHATTERS = 4, 4
-PAGES = ("https://example.org/a", "https://example.org/b")
+ZONED = "zoned.example"  # a site with a zone and a further host
+ZONE = "Pacific/Kiritimati"  # where it is midnight when a history begins
+PAGES = ("https://example.org/a", "https://example.org/b", f"https://{ZONED}/c")
+CLIENTS = 3  # with an id; the next one has none
+GOAL = "sign up #1"
 BOARDS: dict[str, Operator] = {"sum": "increment", "best": "best", "latest": "set", "first": "best"}
+SERVER = "latest"  # the board for which a token needs the scope `scores`
 PATHS = ("oak", "mill", "well", "bridge", "tower")
 LIMIT = 3  # paths that a player may find
 PRODUCTS = ("garment", "lamp")
@@ -164,10 +169,15 @@ def _request(rng: random.Random, weights: dict[str, int], visitor: int, number: 
     match kind := _draw(rng, weights):
         case "views":
             drawn = [
-                (rng.randrange(len(PAGES)), rng.randrange(3), rng.choice(VIEW_SECONDS))
+                (
+                    rng.randrange(len(PAGES)),
+                    rng.randrange(CLIENTS + 1),
+                    rng.choice(VIEW_SECONDS),
+                    rng.random() < 0.2,
+                )
                 for _ in range(rng.randint(1, 3))
             ]
-            names = ("page", "client", "seconds")
+            names = ("page", "client", "seconds", "is_goal")
             return Action(kind, {"events": [dict(zip(names, view, strict=True)) for view in drawn]})
         case "score":
             is_repeat = number and rng.random() < 0.15

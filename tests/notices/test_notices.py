@@ -37,6 +37,9 @@ MESSAGES = 262_144
 """Bytes of all messages of one PublishBatch: Amazon SNS API Reference, PublishBatch."""
 
 
+INTERNAL = {"Code": "InternalError", "SenderFault": False}
+
+
 class Topic:
     """A client of SNS whose calls may fail."""
 
@@ -44,7 +47,7 @@ class Topic:
         self.entries: list[Any] = []
         self.calls = 0
         self.failures: list[Any] = []
-        """What the next calls do: an exception is raised, and a flag is that of a failed entry."""
+        """What the next calls do: an exception is raised, and a dict has the fields of each failed entry."""
 
     def publish_batch(self, *, TopicArn: str, PublishBatchRequestEntries: list[Any]) -> dict[str, Any]:  # noqa: N803
         assert TopicArn == ARN
@@ -54,7 +57,8 @@ class Topic:
         if isinstance(failure, Exception):
             raise failure
         if failure is not None:
-            return {"Failed": [{"Id": e["Id"], "SenderFault": failure} for e in PublishBatchRequestEntries]}
+            entry = {"Code": "InvalidParameter", "SenderFault": True} | failure
+            return {"Failed": [entry | {"Id": sent["Id"]} for sent in PublishBatchRequestEntries]}
         self.entries += PublishBatchRequestEntries
         return {"Successful": [{"Id": entry["Id"]} for entry in PublishBatchRequestEntries]}
 
@@ -139,11 +143,20 @@ def test_an_imported_comment_of_last_year_is_no_news(shop: Shop, topic: Topic) -
 
 def test_a_notice_waits_for_sns_and_is_published_once(shop: Shop, topic: Topic) -> None:
     shop.post("me")
-    topic.failures = [unavailable(), False, unavailable()]
+    topic.failures = [unavailable(), INTERNAL, unavailable()]
     deliver(shop)
     assert topic.kinds == ["comment"]
     [left] = [item for item in scan(shop.table) if item["pk"].startswith("NOTICE#")]
     assert set(left) == {"pk", "sk", "ttl"}, "a published notice keeps no text"
+
+
+@pytest.mark.parametrize("code", ["Throttled", "ThrottlingException", "KMSThrottling"])
+def test_a_throttled_notice_is_sent_again(shop: Shop, topic: Topic, code: str) -> None:
+    shop.post("me")
+    throttled = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 429}}
+    topic.failures = [ClientError(throttled, "PublishBatch"), {"Code": code}]  # type: ignore[arg-type]
+    deliver(shop)
+    assert (topic.kinds, topic.calls) == (["comment"], 3)
 
 
 def test_a_refused_notice_is_not_sent_again(shop: Shop, topic: Topic) -> None:
@@ -153,7 +166,7 @@ def test_a_refused_notice_is_not_sent_again(shop: Shop, topic: Topic) -> None:
     deliver(shop)
     assert topic.calls == 1
     shop.call("POST", f"{P}/comments/{shop.post('ann')['id']}/replies", {"text": "Hi"}, "me")
-    topic.failures = [True]
+    topic.failures = [{}]
     deliver(shop)
     assert topic.calls == 2
 
@@ -174,8 +187,8 @@ def test_a_notice_is_given_up_after_a_day_without_sns(
 
 
 def test_no_failure_of_sns_stops_a_batch(shop: Shop, topic: Topic) -> None:
-    for failure in (RuntimeError("a bug"), unavailable(), True, False):
-        shop.post(type(failure).__name__ + str(failure)[:1])
+    for number, failure in enumerate((RuntimeError("a bug"), unavailable(), {}, INTERNAL)):
+        shop.post(f"author-{number}")
         topic.failures = [failure]
         push(shop.stream.read_all())
     shop.stream = shop.stream.again()
