@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from math import isfinite
@@ -45,6 +45,7 @@ TYPES = {
     **{"bool": "true or false", "array": "a list", "object": "an object"},
 }
 PATTERN_ERROR = "Expected `str` matching regex "
+UNKNOWN_RULE = "must have the form that the API description states"
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -70,8 +71,8 @@ def decode(raw: bytes, kind: Any) -> Any:
     except UnicodeDecodeError:
         raise ValueError("The body must be UTF-8") from None
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"The body must be JSON, and is not at {place}") from None
+        place = f"is not at line {error.lineno}, column {error.colno}" if text.strip() else "is empty"
+        raise ValueError(f"The body must be JSON, and {place}") from None
     value = _normalize_all(value, MAX_DEPTH, "", is_normal=text.isascii() and "\\u" not in text)
     decoded = _convert(value, kind)
     if isinstance(decoded, msgspec.Struct) and not getattr(kind, "TAKES_ANY_NUMBER", False):
@@ -215,7 +216,8 @@ def _convert(value: Any, kind: Any, **options: Any) -> Any:
             message = _pattern_rule(str(error))
         elif unusable := next((kind for kind in UNUSABLE if f"got `{type(kind).__name__}`" in message), None):
             message = unusable.problem
-        elif message.startswith("Invalid enum value") and (choices := _find_choices(kind, path)):
+        elif message.startswith("Invalid enum value"):
+            choices = _find_choices(kind, path)
             message = f"must be one of {choices}" if "," in choices else f"must be {choices}"
         elif missing := MISSING.match(message):
             path, message = f"{path}.{missing[1]}".lstrip("."), "is required"
@@ -237,29 +239,43 @@ def _in_words(message: str) -> str:
         limit = f"{Decimal(limit.removesuffix('.0')):,}"
         return f"must {'have' if length else 'be'} {SIGNS[sign]} {limit}{unit}"
     if found := TYPE.match(message):
-        return "must be " + " or ".join(TYPES.get(kind, kind) for kind in found[1].split(" | "))
-    return "must be a number" if message.startswith("Invalid decimal") else message
+        *others, last = (TYPES.get(kind, kind) for kind in found[1].split(" | "))
+        return f"must be {', '.join(others)} or {last}" if others else f"must be {last}"
+    return "must be a number" if message.startswith("Invalid decimal") else UNKNOWN_RULE
 
 
 def _pattern_rule(message: str) -> str:
     """Return the rule of the pattern that a message of msgspec quotes."""
     rules = (rule for pattern, rule in RULES.items() if f"{PATTERN_ERROR}{pattern!r}" in message)
-    return next(rules, "must have the form that the API description states")
+    return next(rules, UNKNOWN_RULE)
 
 
 def _find_choices(kind: Any, path: str) -> str:
-    """Return the accepted values of an enumerated field, or an empty text for an unexpected type."""
-    found: Any = inspect.type_info(kind)
+    """Return the accepted values of an enumerated field."""
+    found = list(_alternatives(inspect.type_info(kind)))
     for name in re.findall(r"\w+|\[", path):
-        if isinstance(found, inspect.StructType):
-            found = next((field.type for field in found.fields if field.encode_name == name), None)
-        elif isinstance(found, inspect.ListType | inspect.VarTupleType):
-            found = found.item_type
-        while isinstance(found, inspect.UnionType | inspect.Metadata):  # an optional field, or one with Meta
-            types = found.types if isinstance(found, inspect.UnionType) else (found.type,)
-            found = next((kind for kind in types if not isinstance(kind, inspect.NoneType)), None)
-    values = found.values if isinstance(found, inspect.LiteralType) else ()
+        found = [inner for outer in found for inner in _members(outer, name)]
+    values = (value for choice in found if isinstance(choice, inspect.LiteralType) for value in choice.values)
     return ", ".join(f"`{value}`" for value in values)
+
+
+def _members(kind: Any, name: str) -> Iterator[Any]:
+    """Yield the types of a field of an object, or of the items of a list."""
+    if isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            if field.encode_name == name:
+                yield from _alternatives(field.type)
+    elif isinstance(kind, inspect.ListType | inspect.VarTupleType) and name == "[":
+        yield from _alternatives(kind.item_type)
+
+
+def _alternatives(kind: Any) -> Iterator[Any]:
+    """Yield the types of a union, without their Meta."""
+    for part in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
+        if isinstance(part, inspect.Metadata):
+            yield from _alternatives(part.type)
+        else:
+            yield part
 
 
 @cache

@@ -315,8 +315,7 @@ class Router:
             response = handle(request)
         context, request_id = request.context, _request_id(request)
         if isinstance(response.body, dict) and "Code" in response.body:  # Chalice's own error
-            code, message = response.body["Code"], response.body["Message"]
-            response.body = {"code": CODES.get(code, code), "message": message}
+            response.body = self._reword(response, context)
         cors = self._cors_headers(request)
         vary = ", ".join(str(headers["Vary"]) for headers in (response.headers, cors) if "Vary" in headers)
         headers = {
@@ -340,6 +339,17 @@ class Router:
             },
         )
         return response
+
+    def _reword(self, response: ChaliceResponse, context: Mapping[str, Any]) -> dict[str, str]:
+        """Return an error of Chalice as one of this interface, with what is accepted."""
+        code, message = response.body["Code"], response.body["Message"]
+        if response.status_code == 405:
+            message = f"This path accepts {response.headers['Allow']}, not {context['httpMethod']}."
+        if response.status_code == 415:
+            key = (context["httpMethod"], context["resourcePath"])
+            types = next(route.body.types for route in self.routes if (route.method, route.path) == key)
+            message = f"`Content-Type` must be {' or '.join(types)}"
+        return {"code": CODES.get(code, code), "message": message}
 
     def _cors_headers(self, request: Any) -> dict[str, str]:
         """Return the CORS headers with the request's origin if it is allowed.
@@ -368,7 +378,7 @@ def _check_length(route: Route, captured: Mapping[str, str]) -> None:
     size = len(literal) + sum(map(max, map(len, captured.values()), map(len, encoded)))
     if size > MAX_AUTHORIZED_PATH:
         raise UriTooLong(
-            f"`path` must be at most {MAX_AUTHORIZED_PATH} bytes in percent-encoding, and has {size}"
+            f"`path` must be at most {MAX_AUTHORIZED_PATH:,} bytes in percent-encoding, and has {size:,}"
         )
 
 

@@ -70,7 +70,7 @@ def submit(context: Context, challenge: str, caller: Caller, path: str) -> tuple
         item = context.table.get(progress_key, consistent=True) or {}
         if item.get("found", 0) >= definition.limit:
             raise LimitReached(
-                f"{player} has found {definition.limit} paths, the most that this challenge counts."
+                f"{player} has found as many paths as this challenge counts: {definition.limit}."
             )
         raise _too_many_guesses(GUESSES.interval)
     return _build_result(context.table, definition, player, path), True

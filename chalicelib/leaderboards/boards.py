@@ -392,7 +392,7 @@ def _parse_definition(name: str, body: BoardBody, now: datetime) -> Board:
     elif body.resets:
         fields["resets"] = msgspec.structs.asdict(body.resets)
         if not times.is_zone(body.resets.timezone):
-            raise BadRequest("`timezone` must be the name of a zone, such as Europe/Berlin")
+            raise BadRequest("`resets.timezone` must be the name of a zone, such as Europe/Berlin")
     board = Board(name=name, **fields)
     for field in ("min", "max"):
         try:

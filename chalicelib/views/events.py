@@ -254,6 +254,8 @@ def check_all(
         TooLarge: the list has more than `limit` events.
     """
     if body.events is UNSET:
+        if body.url is UNSET:
+            raise BadRequest("`url` is required")
         checked = check(_single(body), settings, now, find)
         if isinstance(checked, str) and checked in MALFORMED:
             raise BadRequest(MALFORMED[checked])

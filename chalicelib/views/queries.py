@@ -32,6 +32,7 @@ from chalicelib.views.schemas import (
     ViewEvents,
 )
 
+BEYOND = "`from` and `to` must be between 0001-01-02 and 9999-12-30"
 MAX_UNITS = 99.5  # RCU of a series, and 100 with its site
 
 RangeQuery = SeriesQuery | EventsQuery | SiteSeriesQuery | SourcesQuery | TopQuery | TraitsQuery
@@ -223,11 +224,13 @@ def read_range(
         end = _parse_bound(query.to, site, end=True) if query.to else now
         name, given = "from", query.from_
         start = _parse_bound(query.from_, site) if query.from_ else end - default
-    except (ValueError, OverflowError) as error:
+    except OverflowError:
+        raise BadRequest(BEYOND) from None
+    except ValueError as error:
         hint = " (in a query, + is written %2B)" if " " in (given or "") else ""
         raise BadRequest(f"`{name}` {error}{hint}") from None
     if end > datetime.max.replace(tzinfo=UTC) - times.DAY:
-        raise BadRequest("`to` must be before 9999-12-31")
+        raise BadRequest(BEYOND)
     is_backwards = start > end or (start == end and times.is_date(query.to or ""))  # a date ends a day later
     if is_backwards or end - start > longest:
         raise BadRequest(f"`from` must be before `to`, and at most {longest.days:,} days before it")

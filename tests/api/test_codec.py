@@ -28,6 +28,10 @@ class Part(Schema):
     amount: Decimal | None = None
 
 
+class Repeats(Schema):
+    every: Annotated[Literal["day", "week"], msgspec.Meta(description="How often")]
+
+
 class Score(Schema):
     """A body with a field of each kind."""
 
@@ -41,6 +45,7 @@ class Score(Schema):
     parts: list[Part] = msgspec.field(default_factory=list)
     by_name: dict[str, Decimal] = msgspec.field(default_factory=dict)
     free: Any = None
+    repeats: Annotated[str, msgspec.Meta(max_length=9)] | Repeats | None = None
 
 
 class Query(Schema):
@@ -163,6 +168,9 @@ def test_a_number_that_dynamodb_cannot_hold_is_named_by_its_own_field() -> None:
         (b'{"isOpen":1}', "`isOpen` must be true or false or null"),
         (b'{"text":"12345678901"}', "`text` must have at most 10 characters"),
         (b'{"order":"best"}', "`order` must be one of `asc`, `desc`"),
+        (b'{"repeats":{"every":"year"}}', "`repeats.every` must be one of `day`, `week`"),
+        (b'{"repeats":5}', "`repeats` must be a text, an object or null"),
+        (b" ", "The body must be JSON, and is empty"),
         (b'{"player":""}', "`player` must be 1 to 128 ASCII characters"),
         (b'{"player":"a#b"}', "`player` must be 1 to 128 ASCII characters"),
         (b'{"rating":1,"rating":2}', 'The body must not repeat the key "rating"'),

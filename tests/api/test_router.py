@@ -341,6 +341,13 @@ def test_a_route_with_a_body_must_state_its_limit() -> None:
 def test_a_body_of_another_type_is_415(kind: str) -> None:
     status, answer, _ = call(made(), "POST", "/things", {"name": "a"}, content_type=kind)
     assert (status, answer["code"]) == (415, "UnsupportedMediaType")
+    assert answer["message"] == "`Content-Type` must be application/json"
+
+
+def test_a_method_that_a_path_does_not_accept_is_405_with_those_that_it_accepts() -> None:
+    status, answer, _ = call(made(), "PUT", "/secrets")
+    message = "This path accepts GET, not PUT."
+    assert (status, answer) == (405, {"code": "MethodNotAllowed", "message": message})
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])

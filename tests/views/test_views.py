@@ -106,6 +106,10 @@ def test_a_batch_returns_a_reason_for_each_event_that_does_not_count(site: Site)
     assert site.get(f"/views?url={PAGE}")["views"] == 1
 
 
+def test_a_single_event_without_an_address_is_400_and_says_so(site: Site) -> None:
+    assert site.post({}) == (400, {"code": "BadRequest", "message": "`url` is required"})
+
+
 def test_an_event_of_any_shape_gets_a_reason(site: Site) -> None:
     shapes: list[Any] = [None, 1, "text", [], {}, {"url": 1}, {"time": 1}, {"url": {"a": 1}}]
     for odd in shapes:
@@ -593,6 +597,10 @@ def test_a_time_range_past_the_calendar_is_400(site: Site) -> None:
     for query in (SeriesQuery(url=PAGE, to="9999-12-31"), SeriesQuery(url=PAGE, to="0001-01-01"), LAST):
         with pytest.raises(BadRequest):
             view_queries.read_series(new_context(site.table, now), query)
+    for bound in ("from=9999-12-31&to=9999-12-31", "to=0001-01-01", "from=0001-01-01T00:00:00%2B10:00"):
+        status, reply = site.call("GET", f"/views/series?url={PAGE}&{bound}")
+        assert (status, reply["code"]) == (400, "BadRequest")
+        assert reply["message"].startswith("`from`"), bound
     with pytest.raises(BadRequest):
         view_queries.list_events(
             new_context(site.table, now, settings.current()), EventsQuery(url=PAGE, to="0001-01-01")
