@@ -107,7 +107,8 @@ def read_variables(stage: str, root: Path = ROOT) -> dict[str, str]:
         raise click.ClickException(f"{file}: cannot be read ({error})") from None
     stages = config.get("stages", {})
     if stage not in stages:
-        raise click.BadParameter(f"no stage named {stage!r} in {file.name}; stages: {', '.join(stages)}")
+        message = f"no stage named {stage!r} in {file.name}; stages: {', '.join(stages)}"
+        raise click.BadParameter(message, param_hint="'--stage'")
     return {**config.get("environment_variables", {}), **stages[stage].get("environment_variables", {})}
 
 

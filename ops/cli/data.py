@@ -60,11 +60,13 @@ def export(
     from ops.maintenance import export as work
     from ops.stage import load
 
+    if named.clients and named.name is None:
+        raise click.BadParameter("needs the --person whose views these are", param_hint="'--client'")
     settings = load(stage)
     import app  # after `load`, which sets the environment of the stage
 
     if feature not in (None, *(names := [known.name for known in app.FEATURES])):
-        raise click.BadParameter(f"the features are {', '.join(names)}", param_hint="--feature")
+        raise click.BadParameter(f"the features are {', '.join(names)}", param_hint="'--feature'")
     table = connect(settings)
     person = None if named.name is None else _parse_person(settings, named.name, named.clients)
 

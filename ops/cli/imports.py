@@ -95,7 +95,9 @@ def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> 
             except NoExport as error:
                 raise click.ClickException(f"{file}: {error}; {AGAIN}") from None
             except NoSite:
-                raise click.UsageError("a line names no host: give the one --site of such lines") from None
+                raise click.UsageError(
+                    "a line names no host: give the site of such lines as --site"
+                ) from None
             if report.waits:
                 task = progress.add_task("aggregates", total=len(summary.days))
                 counted = wait(store, sorted(summary.days), lambda: progress.advance(task))

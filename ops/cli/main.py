@@ -22,6 +22,7 @@ from ops.cli import data, deploy, imports, inspect, maintenance
 from ops.cli.options import INTERRUPTED, parse_identifier
 from ops.stage import ROOT
 
+KIND = re.compile(r"is not a valid (float|integer)( range)?")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 GROUPS = {
     "Look": {
@@ -64,13 +65,19 @@ GROUPS = {
     },
 }
 """The commands by subject, each with an example."""
+NO_CREDENTIALS = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+def _name_kind(found: re.Match[str]) -> str:
+    """Return a refusal of click with a word for numbers that no programmer needs to explain."""
+    return f"is not a {'number' if found[1] == 'float' else 'whole number'}"
 
 
 class OneLine(click.ClickException):
     """An error that is printed as one line, or as a JSON object."""
 
     def __init__(self, message: str, code: int, *, as_json: bool) -> None:
-        super().__init__(message)
+        super().__init__(" ".join(KIND.sub(_name_kind, message).split()))
         self.exit_code = code  # type: ignore[misc]  # click keeps it on the class
         self._as_json = as_json
 
@@ -132,6 +139,7 @@ def explain(error: Exception) -> str:
         ClientError,
         ConnectionError,
         HTTPClientError,
+        NoCredentialsError,
         NoRegionError,
     )
 
@@ -141,6 +149,8 @@ def explain(error: Exception) -> str:
     cause = error.__cause__ if isinstance(error, Busy) else error
     if isinstance(error, NoRegionError):
         return "no region; set AWS_DEFAULT_REGION, for example to eu-central-1"
+    if isinstance(error, NoCredentialsError):
+        return NO_CREDENTIALS
     if isinstance(cause, HTTPClientError | ConnectionError):
         if not endpoint:
             return f"cannot connect to AWS: {cause}"
@@ -197,7 +207,7 @@ def token(stage: str, sub: str, scope: str | None, name: str | None, ttl: int) -
     try:
         click.echo(auth.mint(load(stage, has_engine=False), sub, scope=scope or "", seconds=ttl, name=name))
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--ttl") from None
+        raise click.BadParameter(str(error), param_hint="'--ttl'") from None
     except OSError as error:
         raise click.ClickException(f"the stage's secret cannot be read: {error}") from None
 

@@ -249,7 +249,7 @@ def test_a_line_without_a_host_needs_a_site(table: Table, tmp_path: Path) -> Non
     for options in ((), ("--site", "https://a.example", "--site", "https://b.example")):
         done = run(tmp_path, COMBINED, *options)
         assert done.exit_code == 2
-        assert "give the one --site" in done.stderr
+        assert "give the site of such lines as --site" in done.stderr
     assert not pages(table)
 
 

@@ -232,7 +232,7 @@ def test_a_malformed_ttl_is_a_usage_error(ttl: str) -> None:
 def test_a_token_lives_no_longer_than_its_stage_accepts() -> None:
     code, out, err = run("token", "--sub", "a", "--ttl", "31d")
     assert (code, out) == (2, "")
-    assert "--ttl: a token of this stage lives for up to 720 hours (HUBBUB_TOKEN_HOURS)" in err
+    assert "'--ttl': a token of this stage lives for up to 720 hours (HUBBUB_TOKEN_HOURS)" in err
     assert run("token", "--sub", "a", "--ttl", "30d")[0] == 0
 
 
@@ -280,7 +280,7 @@ MISSING = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message":
         (_busy(DOWN), "", "cannot connect to AWS"),
         (_busy(None), "http://127.0.0.1:8002", "The table cannot be reached. Please retry"),
         (MISSING, "", "a table or another resource of the stage does not exist"),
-        (NoCredentialsError(), "", "Unable to locate credentials"),
+        (NoCredentialsError(), "", "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and"),
     ],
 )
 def test_an_error_of_aws_or_of_an_engine_is_one_line(error: Exception, endpoint: str, line: str) -> None:
@@ -311,6 +311,11 @@ def test_an_interrupted_command_exits_with_130() -> None:
             "no stage named 'typo' in config.json; stages: local, dev",
         ),
         (("token", "--sub", "a b"), "Invalid value for '--sub': it must be 1 to 128 ASCII characters"),
+        (("status", "--stage", "typo"), "Invalid value for '--stage': no stage named 'typo'"),
+        (("replay",), "Missing argument '{views|stream}'. Choose from: views, stream"),
+        (("audit", "--settle", "x"), "Invalid value for '--settle': 'x' is not a number."),
+        (("export", "--segments", "x"), "Invalid value for '--segments': 'x' is not a whole number."),
+        (("export", "--client", "x"), "Invalid value for '--client': needs the --person"),
         (("token", "--sub", "a", "--ttl", "soon"), "Invalid value for '--ttl': 'soon' is not a duration"),
     ],
 )
