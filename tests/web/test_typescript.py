@@ -101,20 +101,21 @@ document.addEventListener("hubbub-guest", ({ detail }) => names.push(detail.name
     run(tools, "tsc", *STRICT, "--lib", "es2023,dom", "own.ts", "use.ts")
 
 
-def test_the_react_example_of_the_document_is_strict_typescript(tools: Path) -> None:
-    """It imports the packed client, whose types come from `npm pack`."""
+def test_the_examples_of_the_document_are_strict_typescript(tools: Path) -> None:
+    """They import the packed client, whose types come from `npm pack`."""
     package = tools / "node_modules" / "hubbub-client"
     (package / "lib").mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "web" / "package.json", package)
     shutil.copy(ROOT / "web" / "lib" / "react.d.ts", package / "lib")
     (package / "lib" / "hubbub.d.ts").write_text(client.types(DESCRIPTION))
-    [example] = re.findall(r"```tsx\n(.*?)```", (ROOT / "docs" / "embed.md").read_text(), re.DOTALL)
-    (tools / "example.tsx").write_text(example)
+    document = (ROOT / "docs" / "embed.md").read_text()
+    for language, name in (("tsx", "example.tsx"), ("js", "calls.ts")):
+        (tools / name).write_text(re.findall(rf"```{language}\n(.*?)```", document, re.DOTALL)[0])
     hub = (
         'import { Hubbub } from "hubbub-client";\nexport const hub = new Hubbub("https://example.org/api");\n'
     )
     (tools / "hub.ts").write_text(hub)
-    run(tools, "tsc", *STRICT, "--lib", "es2023,dom", "--jsx", "react-jsx", "example.tsx")
+    run(tools, "tsc", *STRICT, "--lib", "es2023,dom", "--jsx", "react-jsx", "example.tsx", "calls.ts")
 
 
 def test_openapi_typescript_needs_no_flags_and_accepts_every_example(tools: Path) -> None:
