@@ -344,7 +344,8 @@ class Router:
         """Return an error of Chalice as one of this interface, with what is accepted."""
         code, message = response.body["Code"], response.body["Message"]
         if response.status_code == 405:
-            message = f"This path accepts {response.headers['Allow']}, not {context['httpMethod']}."
+            accepted = " and ".join(sorted(str(response.headers["Allow"]).split(", ")))
+            message = f"This path accepts {accepted}, not {context['httpMethod']}."
         if response.status_code == 415:
             key = (context["httpMethod"], context["resourcePath"])
             types = next(route.body.types for route in self.routes if (route.method, route.path) == key)
