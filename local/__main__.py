@@ -41,7 +41,12 @@ class PortOrAuto(click.ParamType[int]):
 
     def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the port; 0 for `auto`."""
-        return 0 if value == "auto" else int(PORT.convert(value, parameter, ctx))
+        if value == "auto":
+            return 0
+        try:
+            return PORT.convert(value, parameter, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not auto or a port from {PORT.min} to {PORT.max}", parameter, ctx)
 
 
 PREFIX = re.compile(r"(/[A-Za-z0-9_-]+)*")

@@ -227,6 +227,9 @@ def _stop_at_end(process: subprocess.Popen[bytes], stopping: threading.Event) ->
 
 
 def _stop_at_end_of_input(stopping: threading.Event) -> None:
-    """Stop when the parent process ends, even by kill -9."""
-    sys.stdin.buffer.read()
+    """Stop when the parent process ends, even by kill -9. The parent writes nothing.
+
+    A thread that holds the lock of `sys.stdin` would break the end of a process whose start has failed.
+    """
+    os.read(sys.stdin.fileno(), 1)
     stopping.set()

@@ -213,6 +213,16 @@ def test_data_is_kept_until_a_start_with_fresh(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @needs_proc
+def test_a_malformed_setting_is_one_line(tmp_path: Path) -> None:
+    run = Run(tmp_path / "data", environment={"HUBBUB_PAGE_DAYS": "3"})
+    try:
+        until(lambda: "the app ended" in run.stderr.read_text(), "the end of the app")
+    finally:
+        run.interrupt()
+    [setting, _] = run.stderr.read_text().splitlines()
+    assert setting.startswith("Error: HUBBUB_PAGE_DAYS is 3: ")
+
+
 def test_with_reload_nothing_is_left_behind_by_ctrl_c_or_a_kill(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Run(data, root=copied(tmp_path)) as interrupted:
