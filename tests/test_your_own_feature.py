@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from chalicelib import settings
-from chalicelib.api import auth
 from tests.support.running import ENVIRONMENT, Run, until
 
 ROOT = Path(__file__).parents[1]
@@ -78,8 +76,8 @@ def test_the_feature_runs_and_is_shown_live(project: Path, tmp_path: Path) -> No
     from websockets.sync.client import connect
 
     with Run(tmp_path / "run", "--no-reload", root=project) as run:
-        admin = auth.mint(settings.current(), "admin-1", scope="admin")
-        ann = auth.mint(settings.current(), "ann")
+        admin = run.token("admin-1", "admin")
+        ann = run.token("ann")
         poll = {"title": "Tea or coffee?", "answers": ["tea", "coffee"]}
         assert run.call("PUT", "/polls/drinks", poll, token=admin)[0] == 200
         with connect(f"ws://127.0.0.1:{run.socket_port}/?listen=1") as socket:

@@ -23,7 +23,7 @@ def quarantined(second: int, sign: int = 1, image: Any = IMAGE) -> Item:
 
 
 def page(site: Site, query: str = "") -> Any:
-    return site.get(f"/quarantine?{query}", Authorization=site.admin())
+    return site.get(f"/quarantine?{query}", who="admin")
 
 
 def test_an_image_whose_contribution_failed_is_listed_with_the_error(site: Site) -> None:
@@ -74,5 +74,5 @@ def test_the_cursor_of_another_query_is_refused(site: Site) -> None:
     from chalicelib.api import cursors
 
     forged = cursors.encode(settings.current(), ("chat/reports",), "1")
-    status, reply = site.call("GET", f"/quarantine?cursor={forged}", Authorization=site.admin())
+    status, reply = site.call("GET", f"/quarantine?cursor={forged}", who="admin")
     assert (status, reply["code"]) == (400, "BadCursor")

@@ -80,7 +80,7 @@ def test_a_clock_that_goes_back_makes_nothing_fresh(site: Site, clock: Clock) ->
 def test_a_request_with_a_token_is_neither_answered_from_memory_nor_kept(site: Site, clock: Clock) -> None:
     before = get(TOP)[1]
     view(site)
-    for token in (site.admin(), site.token("ann"), "Bearer x", ""):
+    for token in (site.token("admin"), site.token("ann"), "Bearer x", ""):
         _, body, headers = get(TOP, Authorization=token)
         assert (PAGE in body, headers["Cache-Control"]) == (True, "no-store"), token
         assert headers["Vary"] == "Accept, Authorization"

@@ -41,16 +41,16 @@ def prepare(site: Site) -> None:
     now = datetime.now(UTC).isoformat()
     for path in ("a", "b,c"):
         site.post({"url": f"https://example.org/{path}", "time": now, "clientId": "c-1"})
-    site.call("PUT", "/leaderboards/race", {"title": "Race", "decimals": 2}, Authorization=site.admin())
+    site.call("PUT", "/leaderboards/race", {"title": "Race", "decimals": 2}, who="admin")
     for player, value in (("=1+1", 7.25), ("ann", 3)):
         body = {"id": "1", "value": value}
-        site.call("POST", "/leaderboards/race/scores", body, Authorization=site.token(player))
+        site.call("POST", "/leaderboards/race/scores", body, who=player)
     hunt = {"title": "Hunt", "paths": ["oak", "elm"], "limit": 2, "ranked": True}
-    site.call("PUT", "/challenges/hunt", hunt, Authorization=site.admin())
+    site.call("PUT", "/challenges/hunt", hunt, who="admin")
     for path in ("oak", "elm"):
-        site.call("POST", "/challenges/hunt/paths", {"path": path}, Authorization=site.token("ann"))
+        site.call("POST", "/challenges/hunt/paths", {"path": path}, who="ann")
     body = {"rating": 5, "language": "en", "text": ""}
-    site.call("POST", "/products/shoe/comments", body, Authorization=site.token("ann"))
+    site.call("POST", "/products/shoe/comments", body, who="ann")
     site.settle()
     site.settle()
 
@@ -83,7 +83,7 @@ def test_each_list_has_the_rows_of_its_json(site: Site) -> None:
 def test_a_page_of_csv_names_the_cursor_of_the_next_one(site: Site) -> None:
     prepare(site)
     path = "/leaderboards/race/entries?limit=1"
-    answer = site._http.request("GET", path, headers=CSV, body=b"")
+    answer = site.http.request("GET", path, headers=CSV, body=b"")
     headers = {name.lower(): value for name, value in answer.headers.items()}
     assert headers["content-type"] == "text/csv; charset=utf-8"
     assert headers["vary"] == "Accept"

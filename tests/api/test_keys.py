@@ -220,7 +220,7 @@ def test_dynamodb_accepts_the_longest_index_keys() -> None:
 def test_a_score_with_names_that_are_too_long_is_refused_by_name(
     site: Site, board: str, player: str, id: str
 ) -> None:
-    admin = site.admin()
+    admin = site.token("admin")
     path = f"/leaderboards/{quote(board)}"
     site.call("PUT", path, {"title": "t"}, Authorization=admin)
     body = {"id": id, "value": 1, "player": player}
@@ -231,7 +231,7 @@ def test_a_score_with_names_that_are_too_long_is_refused_by_name(
 
 def test_the_longest_accepted_names_work_from_end_to_end(site: Site) -> None:
     """Requests with the longest names are accepted, written and counted."""
-    admin, path = site.admin(), f"/leaderboards/{quote(NAME)}"
+    admin, path = site.token("admin"), f"/leaderboards/{quote(NAME)}"
     mine = site.token(NAME)
     assert site.call("PUT", path, {"title": "t"}, Authorization=admin)[0] == 201
     for _ in range(2):
@@ -287,7 +287,7 @@ def test_a_path_that_api_gateway_would_not_authorize_is_414(site: Site) -> None:
     start = "/challenges/c/players/p/paths/"
     fits, longer = (quote("é" * 200) + "a" * (size - 1_200) for size in (1_470, 1_471))
     for part, expected in ((fits, 400), (longer, 414)):  # 400: a found path has up to 200 characters
-        status, answer = site.call("DELETE", start + part, Authorization=site.admin())
+        status, answer = site.call("DELETE", start + part, who="admin")
         assert status == expected, answer
     assert answer["code"] == "UriTooLong"
     assert site.call("DELETE", start + longer)[0] in (401, 414)
@@ -351,7 +351,7 @@ def test_a_dot_segment_is_no_name_in_any_path(site: Site, dots: str) -> None:
             for part in {dots, quote(dots, safe="")}:
                 path = route.path.replace(f"{{{name}}}", part)
                 path = re.sub("{(.*?)}", lambda found: quote(PARAMETERS.get(found[1], "x"), safe=""), path)
-                status, answer = site.call(route.method, path, Authorization=site.admin())
+                status, answer = site.call(route.method, path, who="admin")
                 assert status in (400, 404), (route.method, path, answer)
                 assert status == 400 or route.path.startswith(("/docs", "/web")), (route.method, path, answer)
 
@@ -359,7 +359,7 @@ def test_a_dot_segment_is_no_name_in_any_path(site: Site, dots: str) -> None:
 @pytest.mark.security
 @pytest.mark.parametrize("dots", DOT_SEGMENTS)
 def test_a_dot_segment_is_no_name_in_any_body_or_query_or_token_or_topic(site: Site, dots: str) -> None:
-    admin = site.admin()
+    admin = site.token("admin")
     site.call("PUT", "/leaderboards/b", {"title": "t"}, Authorization=admin)
     for body in ({"id": dots, "value": 1}, {"id": "i", "value": 1, "player": dots}):
         assert site.call("POST", "/leaderboards/b/scores", body, Authorization=admin)[0] == 400
@@ -369,7 +369,7 @@ def test_a_dot_segment_is_no_name_in_any_body_or_query_or_token_or_topic(site: S
     assert site.call("POST", "/challenges/h/paths", {"path": dots}, Authorization=admin)[0] == 400
     for path in ("/leaderboards/b/entries", "/challenges/h/leaders"):
         assert site.call("GET", f"{path}?around={quote(dots)}")[0] == 400
-    assert site.call("GET", "/leaderboards", Authorization=site.token(dots))[0] == 401
+    assert site.call("GET", "/leaderboards", who=dots)[0] == 401
     with pytest.raises(BadRequest):
         parse_identifier(dots)
     with pytest.raises(ValueError, match="lobby"):

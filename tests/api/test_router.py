@@ -450,11 +450,11 @@ def test_a_write_of_an_admin_is_logged_with_a_digest_of_its_subject() -> None:
 
 
 def test_the_log_of_an_admins_write_does_not_name_the_player(site: Site) -> None:
-    site.call("PUT", "/leaderboards/kart", {"title": "Kart"}, Authorization=site.admin())
+    site.call("PUT", "/leaderboards/kart", {"title": "Kart"}, who="admin")
     score = {"id": "1", "value": 7, "player": "zaphod"}
-    site.call("POST", "/leaderboards/kart/scores", score, Authorization=site.admin())
+    site.call("POST", "/leaderboards/kart/scores", score, who="admin")
     with listening() as log:
-        removed = site.call("DELETE", "/leaderboards/kart/players/zaphod", Authorization=site.admin())
+        removed = site.call("DELETE", "/leaderboards/kart/players/zaphod", who="admin")
     assert removed[0] == 204
     [line] = [line for line in log.lines if line["message"] == "admin write"]
     assert line["target"] == {"board": "kart"}

@@ -359,7 +359,7 @@ def test_comments_and_finders_carry_the_name_of_the_token_at_the_time_of_writing
         return {"Authorization": "Bearer " + auth.mint(settings.current(), sub, name=name)}
 
     hunt = {"title": "Hunt", "paths": ["oak", "elm"], "ranked": True}
-    site.call("PUT", "/challenges/hunt", hunt, Authorization=site.admin())
+    site.call("PUT", "/challenges/hunt", hunt, who="admin")
     body = {"rating": 5, "language": "en", "text": "Good."}
     for sub, name in (("ann", "Ann Lee"), ("ben", None)):
         status, made = site.call("POST", "/products/shoe/comments", body, **bearer(sub, name))
@@ -395,7 +395,7 @@ def test_scores_and_entries_carry_the_name_of_the_token(site: Site) -> None:
             assert site.get(f"/leaderboards/race/players/{comment['player']}")["name"] == comment["name"]
         return {comment["player"]: comment["name"] for comment in listed}
 
-    site.call("PUT", "/leaderboards/race", {"title": "Race"}, Authorization=site.admin())
+    site.call("PUT", "/leaderboards/race", {"title": "Race"}, who="admin")
     submit("ann", "Ann Lee", "1", 3)
     submit("ben", None, "1", 2)
     assert names() == {"ann": "Ann Lee", "ben": None}

@@ -30,7 +30,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 def define(site: Site, answers: int, limit: int = 12) -> list[str]:
     paths = [f"path {number}" for number in range(answers)]
     body = {"title": "Hunt", "paths": paths, "limit": limit}
-    assert site.call("PUT", "/challenges/hunt", body, Authorization=site.admin())[0] == 201
+    assert site.call("PUT", "/challenges/hunt", body, who="admin")[0] == 201
     return paths
 
 
@@ -40,7 +40,7 @@ def find(site: Site, player: str, path: str, moment: datetime = NOW) -> None:
 
 
 def read(site: Site, player: str) -> dict[str, tuple[int, bool]]:
-    status, found = site.call("GET", f"/challenges/hunt/players/{player}", Authorization=site.token(player))
+    status, found = site.call("GET", f"/challenges/hunt/players/{player}", who=player)
     assert status == 200
     assert found["paths"] == [item["path"] for item in found["items"]]
     return {item["path"]: (item["players"], item["first"]) for item in found["items"]}

@@ -431,7 +431,7 @@ class Listener:
 def test_a_score_pushes_the_first_ten_entries_and_the_number_of_players(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = site.admin()
+    admin = site.token("admin")
     for board in ("points", "others"):
         assert site.call("PUT", f"/leaderboards/{board}", {"title": "Points"}, Authorization=admin)[0] == 201
     listener = Listener(site, "leaderboard:points", monkeypatch)
@@ -465,18 +465,16 @@ def _board(site: Site, players: int) -> dict[str, Any]:
 def test_a_path_pushes_the_statistics_of_its_challenge(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("hunt", "other"):
         body = {"title": "Treasure hunt", "paths": ["Oak", "Elm", "Ash"]}
-        assert site.call("PUT", f"/challenges/{name}", body, Authorization=site.admin())[0] == 201
+        assert site.call("PUT", f"/challenges/{name}", body, who="admin")[0] == 201
     listener = Listener(site, "challenge:hunt", monkeypatch)
     for players, path in enumerate(("Oak", "Elm", "Ash"), start=1):
-        answer = site.call(
-            "POST", "/challenges/hunt/paths", {"path": path}, Authorization=site.token(f"player-{players}")
-        )
+        answer = site.call("POST", "/challenges/hunt/paths", {"path": path}, who=f"player-{players}")
         assert answer[0] == 201, answer
         site.settle()
         value = listener.last()
         assert value == site.get("/challenges/hunt/statistics")
         assert value["players"] == players
-    site.call("POST", "/challenges/other/paths", {"path": "Oak"}, Authorization=site.token("player-1"))
+    site.call("POST", "/challenges/other/paths", {"path": "Oak"}, who="player-1")
     site.settle()
     assert listener.chat.wire.read("a") == []
 
@@ -485,14 +483,14 @@ def test_a_comment_pushes_the_statistics_of_its_product(site: Site, monkeypatch:
     listener = Listener(site, "product:coat", monkeypatch)
     for count, rating in enumerate((5, 2, 4), start=1):
         body = {"rating": rating, "language": "en", "text": "Fits."}
-        answer = site.call("POST", "/products/coat/comments", body, Authorization=site.token(f"user-{count}"))
+        answer = site.call("POST", "/products/coat/comments", body, who=f"user-{count}")
         assert answer[0] == 201, answer
         site.settle()
         value = listener.last()
         assert value == site.get("/products/coat/statistics")
         assert value["total"] == count
     body = {"rating": 1, "language": "en", "text": "No."}
-    site.call("POST", "/products/hat/comments", body, Authorization=site.token("user-1"))
+    site.call("POST", "/products/hat/comments", body, who="user-1")
     site.settle()
     assert listener.chat.wire.read("a") == []
 

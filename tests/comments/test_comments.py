@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from chalice.test import Client
 
 import app
 from chalicelib import settings, ulids
@@ -17,82 +13,13 @@ from chalicelib.aggregates.toplist import step_of
 from chalicelib.api import auth
 from chalicelib.comments import comments, languages
 from chalicelib.comments.schemas import CommentBody
-from chalicelib.dynamo.table import Page, Table, connect
-from ops.aws import template
-from ops.maintenance import erase
-from ops.maintenance.pace import Pace
+from chalicelib.dynamo.table import Page, Table
 from tests.comments.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.comments.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.contexts import new_context
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.meter import Meter
-from tests.support.records import Reader, drift
-
-P = "/products/garment-767"
-
-
-class Shop:
-    """A client of the app, with a stream that the test applies."""
-
-    def __init__(self, stream_arn: str, http: Any) -> None:
-        self.table: Table = connect()
-        self.stream = Reader(boto3.client("dynamodbstreams"), stream_arn)
-        self.headers: dict[str, str] = {}
-        self.length = 0  # of the last response, in bytes
-        self._http = http
-
-    def call(
-        self, method: str, path: str, body: Any = None, who: str = "", **headers: str
-    ) -> tuple[int, Any]:
-        """Call the API as `who`. `admin` has an admin's token, and an empty name sends none."""
-        sent = {"Content-Type": "application/json"}
-        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        if who:
-            scope = "admin" if who == "admin" else ""
-            sent["Authorization"] = f"Bearer {auth.mint(settings.current(), who, scope=scope)}"
-        data = json.dumps(body).encode() if body is not None else b""
-        answer = self._http.request(method, path, headers=sent, body=data)
-        self.headers, self.length = answer.headers, len(answer.body)
-        return answer.status_code, json.loads(answer.body) if answer.body else None
-
-    def get(self, path: str, who: str = "") -> Any:
-        status, answer = self.call("GET", path, who=who)
-        assert status == 200, answer
-        return answer
-
-    def post(
-        self, who: str, rating: int = 5, language: str = "en", text: str = "Fits.", product: str = P
-    ) -> Any:
-        body = {"rating": rating, "language": language, "text": text}
-        status, answer = self.call("POST", f"{product}/comments", body, who)
-        assert status == 201, answer
-        return answer
-
-    def ids(self, query: str = "", product: str = P) -> list[str]:
-        return [item["id"] for item in self.get(f"{product}/comments?{query}")["items"]]
-
-    def settle(self) -> None:
-        while records := self.stream.read():
-            app.apply({"Records": records}, None)
-        assert drift(self.table, app.CONTRIBUTIONS) == {}
-
-    def erase(self, name: str) -> erase.Erased:
-        """Erase all data of a person, while the test applies the stream."""
-        return erase.erase(
-            self.table,
-            erase.parse_person(settings.current(), name, ()),
-            Pace(1),
-            settle=0,
-            report=lambda _: None,
-            pause=lambda _: self.settle(),
-        )
-
-
-@pytest.fixture
-def shop(dev_table: template.Table) -> Iterator[Shop]:
-    with Client(app.app) as client:
-        yield Shop(dev_table.stream_arn, client.http)
-
+from tests.support.shop import P, Shop
 
 # -- write ---------------------------------------------------------------------------------------------
 
@@ -112,21 +39,21 @@ def test_a_posted_comment_is_returned_listed_and_counted(shop: Shop) -> None:
 
 
 def test_a_second_comment_of_an_author_is_a_conflict_that_names_the_first(shop: Shop) -> None:
-    first = shop.post("me")
+    first = shop.write("me")
     status, answer = shop.call("POST", f"{P}/comments", {"rating": 1, "language": "de", "text": ""}, "me")
     assert (status, answer["code"]) == (409, "Conflict")
     assert first["id"] in answer["message"]
-    shop.post("you")
-    shop.post("me", product="/products/garment-1080")
+    shop.write("you")
+    shop.write("me", product="/products/garment-1080")
     shop.settle()
     assert shop.get(f"{P}/statistics")["total"] == 2
 
 
 def test_an_author_may_comment_again_after_deleting_a_comment(shop: Shop) -> None:
-    first = shop.post("me")
+    first = shop.write("me")
     assert shop.call("DELETE", f"{P}/comments/{first['id']}", who="me") == (204, None)
     assert shop.call("DELETE", f"{P}/comments/{first['id']}", who="me")[0] == 404
-    second = shop.post("me", 2)
+    second = shop.write("me", 2)
     assert shop.ids() == [second["id"]]
     shop.settle()
     assert shop.get(f"{P}/statistics")["ratings"] == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0}
@@ -148,7 +75,7 @@ def test_a_repeated_post_with_its_idempotency_key_returns_the_written_comment(sh
 def test_a_post_whose_response_was_lost_is_written_once(shop: Shop) -> None:
     """The SDK retries it with the same token."""
     with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
-        shop.post("me")
+        shop.write("me")
     assert len(calls) == 2
     assert len(shop.ids()) == 1
 
@@ -162,7 +89,7 @@ MALFORMED: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("field", MALFORMED)
 def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str) -> None:
-    body, comment = {"rating": 5, "language": "en", "text": "Fits."}, shop.post("me")
+    body, comment = {"rating": 5, "language": "en", "text": "Fits."}, shop.write("me")
     for value in MALFORMED[field]:
         status, answer = shop.call("POST", f"{P}/comments", body | {field: value}, "you")
         assert (status, answer["code"]) == (400, "BadRequest"), value
@@ -177,11 +104,11 @@ def test_a_malformed_comment_is_400_and_names_the_field(shop: Shop, field: str) 
 
 
 def test_texts_and_languages_are_stored_in_one_notation(shop: Shop) -> None:
-    made = shop.post("me", language="ZH-hant-tw", text="  Cafe\u0301\r\nau lait\rtwo \U0001f600\t\n ")
+    made = shop.write("me", language="ZH-hant-tw", text="  Cafe\u0301\r\nau lait\rtwo \U0001f600\t\n ")
     assert made["text"] == "Caf\u00e9\nau lait\ntwo \U0001f600"
     assert made["language"] == "zh-Hant-TW"
-    assert shop.post("you", text="")["text"] == ""
-    assert len(shop.post("they", text="ü" * 5000)["text"]) == 5000
+    assert shop.write("you", text="")["text"] == ""
+    assert len(shop.write("they", text="ü" * 5000)["text"]) == 5000
     shop.settle()
     assert shop.ids("language=zh-HANT-tw") == [made["id"]]
     assert shop.get(f"{P}/statistics?language=ZH-Hant-TW")["total"] == 1
@@ -240,7 +167,7 @@ def test_ids_sort_by_time() -> None:
 
 
 def test_an_edit_changes_every_count(shop: Shop) -> None:
-    made = shop.post("me", 5, "en", "Fits.")
+    made = shop.write("me", 5, "en", "Fits.")
     shop.settle()
     status, edited = shop.call("PATCH", f"{P}/comments/{made['id']}", {"rating": 2, "language": "de"}, "me")
     assert status == 200
@@ -259,13 +186,13 @@ def test_an_edit_changes_every_count(shop: Shop) -> None:
 
 
 def test_only_the_author_edits_and_only_the_author_or_an_admin_deletes(shop: Shop) -> None:
-    path = f"{P}/comments/{shop.post('me')['id']}"
+    path = f"{P}/comments/{shop.write('me')['id']}"
     for who in ("you", "admin"):
         assert shop.call("PATCH", path, {"rating": 1}, who)[1]["code"] == "Forbidden"
     assert shop.call("DELETE", path, who="you")[1]["code"] == "Forbidden"
     assert shop.get(path)["rating"] == 5
     assert shop.call("DELETE", path, who="admin")[0] == 204
-    assert shop.post("me")["rating"] == 5
+    assert shop.write("me")["rating"] == 5
     missing = f"{P}/comments/{ulids.new(datetime.now(UTC))}"
     for method, body in (("GET", None), ("PATCH", {"rating": 1}), ("DELETE", None)):
         assert shop.call(method, missing, body, "me")[1]["code"] == "NotFound"
@@ -276,19 +203,19 @@ def test_only_the_author_edits_and_only_the_author_or_an_admin_deletes(shop: Sho
     "body", [{}, {"txt": ""}, {"hidden": True, "rating": 1}, {"hidden": None}, [], {"id": "x"}]
 )
 def test_an_empty_or_mixed_edit_is_400(shop: Shop, body: Any) -> None:
-    comment = shop.post("admin")
+    comment = shop.write("admin")
     assert shop.call("PATCH", f"{P}/comments/{comment['id']}", body, "admin")[0] == 400
 
 
 def test_an_edit_that_changes_nothing_writes_nothing(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     with instead(shop.table, "PutItem") as puts:
         answer = shop.call("PATCH", f"{P}/comments/{comment['id']}", {"rating": 5, "language": "EN"}, "me")
     assert (answer, puts) == ((200, comment), [])
 
 
 def test_if_match_prevents_a_lost_update(shop: Shop) -> None:
-    path = f"{P}/comments/{shop.post('me')['id']}"
+    path = f"{P}/comments/{shop.write('me')['id']}"
     shop.get(path)
     etag = shop.headers["ETag"]
     assert shop.call("PATCH", path, {"rating": 4}, "me", If_Match=etag)[0] == 200
@@ -305,7 +232,7 @@ def test_if_match_prevents_a_lost_update(shop: Shop) -> None:
 
 
 def test_an_edit_whose_response_was_lost_succeeds_under_if_match(shop: Shop) -> None:
-    path = f"{P}/comments/{shop.post('me')['id']}"
+    path = f"{P}/comments/{shop.write('me')['id']}"
     shop.get(path)
     etag = shop.headers["ETag"]
     with after(shop.table, "PutItem", timed_out()):
@@ -315,7 +242,7 @@ def test_an_edit_whose_response_was_lost_succeeds_under_if_match(shop: Shop) -> 
 
 
 def test_only_its_author_and_admins_see_a_hidden_comment(shop: Shop) -> None:
-    made, other = shop.post("me"), shop.post("you", 3)
+    made, other = shop.write("me"), shop.write("you", 3)
     path = f"{P}/comments/{made['id']}"
     assert shop.call("PATCH", path, {"hidden": True}, "me")[1]["code"] == "Forbidden"
     assert shop.call("PATCH", path, {"hidden": True}, "admin") == (
@@ -343,7 +270,7 @@ def test_only_its_author_and_admins_see_a_hidden_comment(shop: Shop) -> None:
 
 
 def test_an_admin_lists_hidden_comments_newest_first(shop: Shop) -> None:
-    ids = [shop.post(f"author-{i}")["id"] for i in range(5)]
+    ids = [shop.write(f"author-{i}")["id"] for i in range(5)]
     for id in ids[:4]:
         shop.call("PATCH", f"{P}/comments/{id}", {"hidden": True}, "admin")
     assert shop.call("GET", f"{P}/hidden")[0] == 401
@@ -360,7 +287,7 @@ def test_an_admin_lists_hidden_comments_newest_first(shop: Shop) -> None:
 
 
 def test_an_author_who_deletes_a_hidden_comment_may_not_comment_again(shop: Shop) -> None:
-    path = f"{P}/comments/{shop.post('me')['id']}"
+    path = f"{P}/comments/{shop.write('me')['id']}"
     shop.call("PATCH", path, {"hidden": True}, "admin")
     assert shop.call("DELETE", path, who="me")[0] == 204
     body = {"rating": 5, "language": "en", "text": "Again."}
@@ -399,8 +326,8 @@ def test_pages_have_no_gaps_while_comments_are_added_and_deleted(shop: Shop) -> 
         ]
         page = shop.get(f"{P}/comments?{query}limit=2")
         found = [item["id"] for item in page["items"]]
-        newcomer = shop.post(f"late-{len(query)}", 5, "de")
-        gone = shop.post(f"gone-{len(query)}", 5, "de")
+        newcomer = shop.write(f"late-{len(query)}", 5, "de")
+        gone = shop.write(f"gone-{len(query)}", 5, "de")
         shop.settle()
         shop.call("DELETE", f"{P}/comments/{gone['id']}", who=f"gone-{len(query)}")
         last = found[-1]
@@ -450,7 +377,7 @@ def test_an_unrated_product_has_empty_statistics(shop: Shop) -> None:
 
 def test_statistics_are_counts_and_averages(shop: Shop) -> None:
     for i, rating in enumerate([5] * 10 + [4] * 4 + [3] * 2 + [1]):
-        shop.post(f"author-{i}", rating, "en" if i % 2 else "de")
+        shop.write(f"author-{i}", rating, "en" if i % 2 else "de")
     shop.settle()
     assert shop.get(f"{P}/statistics") == {
         "ratings": {"1": 1, "2": 0, "3": 2, "4": 4, "5": 10},
@@ -465,8 +392,8 @@ def test_statistics_are_counts_and_averages(shop: Shop) -> None:
 def test_leaders_are_sorted_by_count_and_then_by_name(shop: Shop) -> None:
     for product, fives in {"b": 2, "a": 2, "c": 3, "d": 1, "e": 1, "f": 0, "leaders": 1}.items():
         for i in range(fives):
-            shop.post(f"author-{i}", 5, "en" if i else "de", product=f"/products/{product}")
-        shop.post("critic", 4, product=f"/products/{product}")
+            shop.write(f"author-{i}", 5, "en" if i else "de", product=f"/products/{product}")
+        shop.write("critic", 4, product=f"/products/{product}")
     shop.settle()
 
     def leaders(query: str = "") -> list[tuple[str, int]]:
@@ -493,7 +420,7 @@ def test_leaders_are_sorted_by_count_and_then_by_name(shop: Shop) -> None:
 def test_leaders_need_the_stages_minimum_of_ratings(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for product, fives in {"a": 3, "b": 2, "c": 1}.items():
         for i in range(fives):
-            shop.post(f"author-{i}", product=f"/products/{product}")
+            shop.write(f"author-{i}", product=f"/products/{product}")
     shop.settle()
     monkeypatch.setattr(app, "stage", settings.current()._replace(leaders_min=2))
     assert [item["product"] for item in shop.get("/products/leaders")["items"]] == ["a", "b"]
@@ -505,8 +432,8 @@ def test_leaders_are_limited_to_the_products_that_the_stage_names(
 ) -> None:
     for product, fives in {"a": 3, "bought": 4, "b": 2, "c": 1}.items():
         for i in range(fives):
-            shop.post(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
-    shop.post("critic", 4, product="/products/d")
+            shop.write(f"author-{i}", language="en" if i else "de", product=f"/products/{product}")
+    shop.write("critic", 4, product="/products/d")
     shop.settle()
     with pytest.raises(ValueError, match="HUBBUB_LEADERS has 101 products"):
         settings.read({"HUBBUB_LEADERS": ",".join(map(str, range(101)))})

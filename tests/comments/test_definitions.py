@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from chalice.test import Client
 
 import app
 from chalicelib import settings
 from chalicelib.api import auth
 from chalicelib.comments import definitions
 from chalicelib.comments.schemas import ProductBody
-from ops.aws import template
-from tests.comments.test_comments import P, Shop
 from tests.support.contexts import new_context
 from tests.support.meter import Meter
+from tests.support.shop import P, Shop
 
 PLAIN = {"language": "en", "text": "Fits."}
 RATED = PLAIN | {"rating": 4}
-
-
-@pytest.fixture
-def shop(dev_table: template.Table) -> Iterator[Shop]:
-    with Client(app.app) as client:
-        yield Shop(dev_table.stream_arn, client.http)
 
 
 def define(shop: Shop, **fields: Any) -> Any:

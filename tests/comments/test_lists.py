@@ -25,7 +25,7 @@ def pages(site: Site, path: str, limit: int) -> list[Any]:
     """Return all items of a list, page by page."""
     found, cursor = [], ""
     while True:
-        page = site.get(f"{path}?limit={limit}{cursor}", Authorization=site.admin())
+        page = site.get(f"{path}?limit={limit}{cursor}", who="admin")
         assert len(page["items"]) <= limit
         found += page["items"]
         if page["cursor"] is None:
@@ -34,7 +34,7 @@ def pages(site: Site, path: str, limit: int) -> list[Any]:
 
 
 def post(site: Site, product: str, author: str) -> str:
-    made = site.call("POST", f"/products/{product}/comments", BODY, Authorization=site.token(author))[1]
+    made = site.call("POST", f"/products/{product}/comments", BODY, who=author)[1]
     return str(made["id"])
 
 
@@ -71,8 +71,8 @@ def test_all_comments_are_listed_newest_first_whatever_their_product(site: Site)
 def test_a_hidden_comment_stays_listed_and_a_deleted_one_does_not(site: Site) -> None:
     hidden, deleted = post(site, "shoe", "ann"), post(site, "shoe", "ben")
     path = f"/products/shoe/comments/{hidden}"
-    assert site.call("PATCH", path, {"hidden": True}, Authorization=site.admin())[0] == 200
-    site.call("DELETE", f"/products/shoe/comments/{deleted}", Authorization=site.admin())
+    assert site.call("PATCH", path, {"hidden": True}, who="admin")[0] == 200
+    site.call("DELETE", f"/products/shoe/comments/{deleted}", who="admin")
     [item] = pages(site, "/comments", 10)
     assert (item["id"], item["hidden"]) == (hidden, True)
 
@@ -100,11 +100,11 @@ def test_the_challenges_are_listed_newest_first(site: Site) -> None:
 @pytest.mark.parametrize("path", ["/products", "/comments", "/challenges", "/leaderboards"])
 def test_a_list_is_for_admins_and_its_cursor_for_itself(site: Site, path: str) -> None:
     assert site.call("GET", path)[0] == 401
-    assert site.call("GET", path, Authorization=site.token("ann"))[0] == 403
+    assert site.call("GET", path, who="ann")[0] == 403
     for number in range(3):
         post(site, f"shoe-{number}", "ann")
-    cursor = site.get("/products?limit=1", Authorization=site.admin())["cursor"]
-    status, _ = site.call("GET", f"{path}?limit=1&cursor={cursor}", Authorization=site.admin())
+    cursor = site.get("/products?limit=1", who="admin")["cursor"]
+    status, _ = site.call("GET", f"{path}?limit=1&cursor={cursor}", who="admin")
     assert status == (200 if path == "/products" else 400)
 
 

@@ -8,25 +8,17 @@ from functools import partial
 from typing import Any
 
 import pytest
-from chalice.test import Client
 
 import app
 from chalicelib import settings
 from chalicelib.comments import screening
 from chalicelib.dynamo.items import Item
-from ops.aws import template
-from tests.comments.test_comments import P, Shop
 from tests.comments.test_reactions import kinds
 from tests.support.faults import after, hooked, timed_out
 from tests.support.records import scan
+from tests.support.shop import P, Shop
 
 BLOCK = ("casino", "buy now", "spam.example", "bücher.example", "赌博")
-
-
-@pytest.fixture
-def shop(dev_table: template.Table) -> Iterator[Shop]:
-    with Client(app.app) as client:
-        yield Shop(dev_table.stream_arn, client.http)
 
 
 @pytest.fixture
@@ -64,7 +56,7 @@ def reply(shop: Shop, comment: Any, who: str, text: str = "Thank you!") -> Any:
 
 
 def test_a_first_comment_is_pending_and_counted_nowhere(careful: Shop) -> None:
-    made = careful.post("me")
+    made = careful.write("me")
     own = f"{P}/comments/{made['id']}"
     assert (made["state"], made["hidden"]) == ("pending", False)
     careful.settle()
@@ -85,7 +77,7 @@ def test_a_first_comment_is_pending_and_counted_nowhere(careful: Shop) -> None:
 
 
 def test_an_approved_comment_is_published_and_its_author_known(careful: Shop) -> None:
-    made = careful.post("me")
+    made = careful.write("me")
     approve(careful, f"{P}/comments/{made['id']}")
     approve(careful, f"{P}/comments/{made['id']}")
     assert pending(careful) == []
@@ -93,30 +85,30 @@ def test_an_approved_comment_is_published_and_its_author_known(careful: Shop) ->
     assert careful.ids() == careful.ids("rating=5") == [made["id"]]
     assert careful.get(f"{P}/statistics")["total"] == 1
     assert careful.get("/comments", "admin")["items"][0]["state"] == "approved"
-    second = careful.post("me", product="/products/garment-1080")
+    second = careful.write("me", product="/products/garment-1080")
     assert second["state"] == "approved"
 
 
 def test_a_known_author_whose_last_text_waits_is_not_known_any_more(careful: Shop) -> None:
-    approve(careful, f"{P}/comments/{careful.post('me')['id']}")
-    blocked = careful.post("me", text="A CASINO!", product="/products/garment-1080")
+    approve(careful, f"{P}/comments/{careful.write('me')['id']}")
+    blocked = careful.write("me", text="A CASINO!", product="/products/garment-1080")
     assert blocked["state"] == "pending"
-    third = careful.post("me", product="/products/garment-829")
+    third = careful.write("me", product="/products/garment-829")
     assert third["state"] == "pending"
     approve(careful, f"/products/garment-829/comments/{third['id']}")
-    assert careful.post("me", product="/products/garment-862")["state"] == "approved"
+    assert careful.write("me", product="/products/garment-862")["state"] == "approved"
 
 
 def test_a_hidden_comment_costs_its_author_the_approval(careful: Shop) -> None:
-    own = f"{P}/comments/{careful.post('me')['id']}"
+    own = f"{P}/comments/{careful.write('me')['id']}"
     approve(careful, own)
     assert careful.call("PATCH", own, {"hidden": True}, "admin")[1]["state"] == "hidden"
-    assert careful.post("me", product="/products/garment-1080")["state"] == "pending"
+    assert careful.write("me", product="/products/garment-1080")["state"] == "pending"
 
 
 def test_a_refused_comment_is_deleted_and_the_author_may_write_again(careful: Shop) -> None:
     for who in ("admin", "me"):
-        own = f"{P}/comments/{careful.post('me')['id']}"
+        own = f"{P}/comments/{careful.write('me')['id']}"
         assert careful.call("DELETE", own, who=who)[0] == 204
         assert pending(careful) == []
     careful.settle()
@@ -124,7 +116,7 @@ def test_a_refused_comment_is_deleted_and_the_author_may_write_again(careful: Sh
 
 
 def test_a_pending_comment_can_be_hidden_and_shown(careful: Shop) -> None:
-    own = f"{P}/comments/{careful.post('me')['id']}"
+    own = f"{P}/comments/{careful.write('me')['id']}"
     assert careful.call("PATCH", own, {"hidden": False}, "admin")[1]["state"] == "pending"
     assert careful.call("PATCH", own, {"hidden": True}, "admin")[1]["state"] == "hidden"
     assert pending(careful) == []
@@ -133,7 +125,7 @@ def test_a_pending_comment_can_be_hidden_and_shown(careful: Shop) -> None:
 
 
 def test_only_an_admin_approves(careful: Shop) -> None:
-    made = careful.post("me")
+    made = careful.write("me")
     own = f"{P}/comments/{made['id']}"
     assert careful.call("PATCH", own, {"state": "approved"}, "me")[0] == 403
     assert careful.call("PATCH", own, {"state": "approved"}, "ann")[0] == 404
@@ -143,11 +135,11 @@ def test_only_an_admin_approves(careful: Shop) -> None:
         {"state": "approved", "text": "a"},
     ):
         assert careful.call("PATCH", own, body, "admin")[0] == 400
-    assert careful.post("admin")["state"] == "approved", "an admin needs no approval"
+    assert careful.write("admin")["state"] == "approved", "an admin needs no approval"
 
 
 def test_an_edit_of_a_pending_comment_leaves_it_pending(careful: Shop) -> None:
-    own = f"{P}/comments/{careful.post('me')['id']}"
+    own = f"{P}/comments/{careful.write('me')['id']}"
     assert careful.call("PATCH", own, {"text": "Better."}, "me")[1]["state"] == "pending"
     assert careful.get(own, "admin")["text"] == "Better."
 
@@ -159,14 +151,14 @@ def test_a_product_decides_for_itself(
     stage = settings.current()._replace(comments_approve=not product_approves)
     monkeypatch.setattr(app, "stage", stage)
     assert shop.call("PUT", P, {"approve": product_approves}, "admin")[0] == 201
-    assert shop.post("me")["state"] == ("pending" if product_approves else "approved")
+    assert shop.write("me")["state"] == ("pending" if product_approves else "approved")
 
 
 # -- replies -------------------------------------------------------------------------------------------
 
 
 def test_a_pending_reply_is_seen_by_its_author_and_admins_only(careful: Shop) -> None:
-    comment = careful.post("admin")
+    comment = careful.write("admin")
     own = f"{P}/comments/{comment['id']}"
     made = reply(careful, comment, "me")
     assert made["state"] == "pending"
@@ -184,7 +176,7 @@ def test_a_pending_reply_is_seen_by_its_author_and_admins_only(careful: Shop) ->
 
 
 def test_a_reply_moves_between_all_states_and_is_counted_once(careful: Shop) -> None:
-    comment = careful.post("admin")
+    comment = careful.write("admin")
     own = f"{P}/comments/{comment['id']}"
     path = f"{own}/replies/{reply(careful, comment, 'me')['id']}"
     steps: list[tuple[Any, str, int]] = [
@@ -205,7 +197,7 @@ def test_a_reply_moves_between_all_states_and_is_counted_once(careful: Shop) -> 
 
 
 def test_pending_replies_are_removed_with_their_comment(careful: Shop) -> None:
-    comment = careful.post("admin")
+    comment = careful.write("admin")
     reply(careful, comment, "me")
     assert careful.call("DELETE", f"{P}/comments/{comment['id']}", who="admin")[0] == 204
     careful.settle()
@@ -259,7 +251,7 @@ def test_three_links_need_no_approval() -> None:
 
 
 def test_an_edit_that_hits_the_list_is_pending_again(blocking: Shop) -> None:
-    own = f"{P}/comments/{blocking.post('me')['id']}"
+    own = f"{P}/comments/{blocking.write('me')['id']}"
     blocking.settle()
     assert blocking.call("PATCH", own, {"text": "casino"}, "me")[1]["state"] == "pending"
     blocking.settle()
@@ -268,11 +260,11 @@ def test_an_edit_that_hits_the_list_is_pending_again(blocking: Shop) -> None:
     approve(blocking, own)
     blocking.settle()
     assert blocking.get(f"{P}/statistics")["total"] == 1
-    assert blocking.post("ann")["state"] == "approved"
+    assert blocking.write("ann")["state"] == "approved"
 
 
 def test_a_text_of_line_ends_is_clamped(shop: Shop) -> None:
-    made = shop.post("me", text="a\r\n\r\n \n\t\n\u200b\n\n\nb\nc\n\n\n")
+    made = shop.write("me", text="a\r\n\r\n \n\t\n\u200b\n\n\nb\nc\n\n\n")
     assert made["text"] == "a\n\nb\nc"
 
 
@@ -287,7 +279,7 @@ def test_the_setting_names_words_and_hosts() -> None:
 
 
 def test_a_banned_author_writes_nothing_until_the_ban_ends(shop: Shop) -> None:
-    mine, other = shop.post("me"), shop.post("ann")
+    mine, other = shop.write("me"), shop.write("ann")
     own, theirs = f"{P}/comments/{mine['id']}", f"{P}/comments/{other['id']}"
     answer = reply(shop, other, "me")
     assert shop.call("PUT", "/comments/bans/me", {"hours": 2}, "admin")[0] == 201
@@ -310,7 +302,7 @@ def test_a_banned_author_writes_nothing_until_the_ban_ends(shop: Shop) -> None:
     assert shop.call("DELETE", "/comments/bans/me", who="admin")[0] == 204
     assert shop.call("DELETE", "/comments/bans/me", who="admin")[0] == 404
     assert shop.get("/comments/bans", "admin")["items"] == []
-    assert shop.post("me")["state"] == "approved"
+    assert shop.write("me")["state"] == "approved"
 
 
 def test_a_ban_that_has_ended_is_not_listed(shop: Shop) -> None:
@@ -318,7 +310,7 @@ def test_a_ban_that_has_ended_is_not_listed(shop: Shop) -> None:
     [item] = [item for item in scan(shop.table) if item["sk"] == "STANDING"]
     shop.table.put(item | {"banned": 1_000_000_000, "gsi1sk": 1_000_000_000})
     assert shop.get("/comments/bans", "admin")["items"] == []
-    assert shop.post("me")["author"] == "me"
+    assert shop.write("me")["author"] == "me"
 
 
 def test_only_admins_ban(shop: Shop) -> None:
@@ -343,7 +335,7 @@ def reported(shop: Shop) -> list[tuple[str, int, list[str]]]:
 
 
 def test_a_reader_reports_a_comment_once(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     assert [report(shop, comment, "ann"), report(shop, comment, "ann", reason="b")] == [201, 200]
     assert report(shop, comment, "bob", reason="A lie.") == 201
     assert reported(shop) == [(comment["id"], 2, ["An insult.", "A lie."])]
@@ -354,7 +346,7 @@ def test_a_reader_reports_a_comment_once(shop: Shop) -> None:
 
 
 def test_replies_are_reported_too(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     answer = reply(shop, comment, "shop")
     assert report(shop, comment, "me", answer["id"]) == 201
     assert report(shop, comment, "shop", answer["id"]) == 403
@@ -366,7 +358,7 @@ def test_replies_are_reported_too(shop: Shop) -> None:
 
 
 def test_nobody_reports_their_own_text_or_one_that_is_not_there(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     assert report(shop, comment, "me") == 403
     assert report(shop, comment, "") == 401
     assert report(shop, {"id": "01KAJQF8G0Z9M4T3V7C2X5N8QR"}, "ann") == 404
@@ -377,7 +369,7 @@ def test_nobody_reports_their_own_text_or_one_that_is_not_there(shop: Shop) -> N
 
 @pytest.mark.parametrize("decision", ["dismiss", "hide", "delete"])
 def test_a_decision_takes_a_text_out_of_the_list(shop: Shop, decision: str) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     report(shop, comment, "ann")
     own = f"{P}/comments/{comment['id']}"
     if decision == "dismiss":
@@ -395,7 +387,7 @@ def test_a_decision_takes_a_text_out_of_the_list(shop: Shop, decision: str) -> N
 
 
 def test_a_deleted_reply_leaves_no_entry(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     answer = reply(shop, comment, "shop")
     report(shop, comment, "ann", answer["id"])
     assert shop.call("DELETE", f"{P}/comments/{comment['id']}/replies/{answer['id']}", who="shop")[0] == 204
@@ -406,7 +398,7 @@ def test_a_deleted_reply_leaves_no_entry(shop: Shop) -> None:
 
 
 def test_the_list_of_reported_texts_has_pages(shop: Shop) -> None:
-    comments = [shop.post(f"author-{number}", text="x" * 4_900) for number in range(15)]
+    comments = [shop.write(f"author-{number}", text="x" * 4_900) for number in range(15)]
     for comment in comments:
         report(shop, comment, "ann")
     found, cursor = list[str](), ""
@@ -437,7 +429,7 @@ def before_write(shop: Shop, act: Callable[[], object]) -> Iterator[None]:
 
 
 def test_a_report_and_an_approval_whose_replies_are_lost_count_once(careful: Shop) -> None:
-    made = careful.post("me")
+    made = careful.write("me")
     with after(careful.table, "TransactWriteItems", timed_out()):
         approve(careful, f"{P}/comments/{made['id']}")
     with after(careful.table, "TransactWriteItems", timed_out()):
@@ -448,7 +440,7 @@ def test_a_report_and_an_approval_whose_replies_are_lost_count_once(careful: Sho
 
 
 def test_a_comment_that_is_deleted_beside_its_first_report_leaves_nothing(shop: Shop) -> None:
-    made = shop.post("me")
+    made = shop.write("me")
     delete = partial(shop.call, "DELETE", f"{P}/comments/{made['id']}", who="me")
     with before_write(shop, delete):
         assert report(shop, made, "ann") == 404
@@ -458,7 +450,7 @@ def test_a_comment_that_is_deleted_beside_its_first_report_leaves_nothing(shop: 
 
 
 def test_a_reply_that_is_hidden_beside_its_report_is_not_listed(shop: Shop) -> None:
-    made = shop.post("me")
+    made = shop.write("me")
     answer = reply(shop, made, "bob")
     path = f"{P}/comments/{made['id']}/replies/{answer['id']}"
     with before_write(shop, partial(shop.call, "PATCH", path, {"hidden": True}, "admin")):
@@ -467,7 +459,7 @@ def test_a_reply_that_is_hidden_beside_its_report_is_not_listed(shop: Shop) -> N
 
 
 def test_a_comment_that_its_author_edits_beside_the_approval_keeps_both(careful: Shop) -> None:
-    own = f"{P}/comments/{careful.post('me')['id']}"
+    own = f"{P}/comments/{careful.write('me')['id']}"
     with before_write(careful, partial(careful.call, "PATCH", own, {"text": "Better."}, "me")):
         approve(careful, own)
     assert (careful.get(own)["state"], careful.get(own)["text"]) == ("approved", "Better.")
@@ -475,16 +467,16 @@ def test_a_comment_that_its_author_edits_beside_the_approval_keeps_both(careful:
 
 
 def test_a_comment_that_its_author_deletes_beside_the_approval_stays_deleted(careful: Shop) -> None:
-    own = f"{P}/comments/{careful.post('me')['id']}"
+    own = f"{P}/comments/{careful.write('me')['id']}"
     with before_write(careful, partial(careful.call, "DELETE", own, who="me")):
         assert careful.call("PATCH", own, {"state": "approved"}, "admin")[0] == 404
     careful.settle()
     assert kinds(careful) <= {"LISTED"}
-    assert careful.post("me")["state"] == "pending", "nothing was approved"
+    assert careful.write("me")["state"] == "pending", "nothing was approved"
 
 
 def test_two_approvals_at_once_count_a_reply_once(careful: Shop) -> None:
-    made = careful.post("admin")
+    made = careful.write("admin")
     own = f"{P}/comments/{made['id']}"
     path = f"{own}/replies/{reply(careful, made, 'me')['id']}"
     with before_write(careful, partial(approve, careful, path)):
@@ -494,7 +486,7 @@ def test_two_approvals_at_once_count_a_reply_once(careful: Shop) -> None:
 
 
 def test_an_erasure_removes_a_persons_standing_reports_and_pending_notices(careful: Shop) -> None:
-    made = careful.post("admin")
+    made = careful.write("admin")
     reply(careful, made, "ann")
     report(careful, made, "ann")
     careful.call("PUT", "/comments/bans/ann", {"hours": 1}, "admin")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from chalice.test import Client
 
-import app
 from chalicelib import ulids
 from chalicelib.aggregates import sums
 from chalicelib.aggregates.updates import Update
@@ -17,20 +14,13 @@ from chalicelib.api.auth import Caller
 from chalicelib.comments import comments, replies
 from chalicelib.comments.schemas import CommentBody, ReplyBody, ReplyPath
 from chalicelib.dynamo.items import Item
-from ops.aws import template
-from tests.comments.test_comments import P, Shop
 from tests.support.meter import Meter
+from tests.support.shop import P, Shop
 
 KB = 1024
 LONG = "𝕏" * 5_000  # 20 KB
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PRODUCT = P.rpartition("/")[2]
-
-
-@pytest.fixture
-def shop(dev_table: template.Table) -> Iterator[Shop]:
-    with Client(app.app) as client:
-        yield Shop(dev_table.stream_arn, client.http)
 
 
 def fill(shop: Shop, texts: list[str]) -> list[str]:

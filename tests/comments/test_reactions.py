@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from chalice.test import Client
 
 import app
 from chalicelib.comments import cleanup, comments, counters, replies, votes
 from chalicelib.dynamo.items import Key
-from ops.aws import template
 from ops.maintenance import audit
-from tests.comments.test_comments import P, Shop
 from tests.support.faults import after, cancelled, instead, timed_out
 from tests.support.records import drift, scan
-
-
-@pytest.fixture
-def shop(dev_table: template.Table) -> Iterator[Shop]:
-    with Client(app.app) as client:
-        yield Shop(dev_table.stream_arn, client.http)
+from tests.support.shop import P, Shop
 
 
 def counts(shop: Shop, comment: Any, who: str = "") -> tuple[int, int]:
@@ -44,7 +35,7 @@ def kinds(shop: Shop) -> set[str]:
 
 
 def test_a_reader_votes_once_however_often_the_request_comes(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     vote = f"{P}/comments/{comment['id']}/vote"
     assert shop.call("PUT", vote, who="ann") == (201, {"votes": 1})
     assert shop.call("PUT", vote, who="ann") == (200, {"votes": 1})
@@ -56,7 +47,7 @@ def test_a_reader_votes_once_however_often_the_request_comes(shop: Shop) -> None
 
 
 def test_a_withdrawn_vote_is_not_counted_and_may_be_withdrawn_again(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     vote = f"{P}/comments/{comment['id']}/vote"
     for who in ("ann", "bob"):
         shop.call("PUT", vote, who=who)
@@ -67,7 +58,7 @@ def test_a_withdrawn_vote_is_not_counted_and_may_be_withdrawn_again(shop: Shop) 
 
 
 def test_an_author_may_not_vote_and_nobody_without_a_token(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     vote = f"{P}/comments/{comment['id']}/vote"
     assert shop.call("PUT", vote, who="me")[0] == 403
     assert shop.call("PUT", vote)[0] == shop.call("DELETE", vote)[0] == 401
@@ -75,7 +66,7 @@ def test_an_author_may_not_vote_and_nobody_without_a_token(shop: Shop) -> None:
 
 
 def test_a_vote_for_an_absent_or_hidden_comment_is_404(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     shop.call("PATCH", f"{P}/comments/{comment['id']}", {"hidden": True}, "admin")
     for id in (comment["id"], "0" * 26):
         for method in ("PUT", "DELETE"):
@@ -85,7 +76,7 @@ def test_a_vote_for_an_absent_or_hidden_comment_is_404(shop: Shop) -> None:
 
 
 def test_a_vote_whose_response_was_lost_counts_once(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     vote = f"{P}/comments/{comment['id']}/vote"
     with instead(shop.table, "TransactWriteItems", cancelled("TransactionConflict", "None")) as calls:
         assert shop.call("PUT", vote, who="ann")[0] == 201
@@ -100,7 +91,7 @@ def test_a_vote_whose_response_was_lost_counts_once(shop: Shop) -> None:
 def test_a_comment_that_is_hidden_while_a_reader_votes_takes_no_vote(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     read = shop.table.get_many
 
     def hide_after_reading(*keys: Any, **options: Any) -> Any:
@@ -119,7 +110,7 @@ def test_a_comment_that_is_hidden_while_a_reader_votes_takes_no_vote(
 def test_a_vote_and_a_reply_during_a_change_of_the_comment_are_not_lost(
     shop: Shop, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     write = comments._replace
 
     def react_before_writing(*arguments: Any) -> bool:
@@ -136,7 +127,7 @@ def test_a_vote_and_a_reply_during_a_change_of_the_comment_are_not_lost(
 
 
 def test_an_edit_with_if_match_is_not_refused_for_a_vote(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     etag = shop.headers["ETag"]
     shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
     assert (
@@ -150,7 +141,7 @@ def test_an_edit_with_if_match_is_not_refused_for_a_vote(shop: Shop) -> None:
 
 
 def test_a_reply_is_returned_listed_and_counted(shop: Shop) -> None:
-    comment = shop.post("me", language="de")
+    comment = shop.write("me", language="de")
     made = reply(shop, comment, text=" Thank you!\r\n")
     assert (made["author"], made["text"], made["language"]) == ("shop", "Thank you!", "de")
     assert (made["edited"], made["hidden"]) == (None, False)
@@ -162,7 +153,7 @@ def test_a_reply_is_returned_listed_and_counted(shop: Shop) -> None:
 
 
 def test_replies_are_listed_oldest_first_and_page_by_page(shop: Shop) -> None:
-    comment, other = shop.post("me"), shop.post("you")
+    comment, other = shop.write("me"), shop.write("you")
     assert shop.get(f"{P}/comments/{comment['id']}/replies")["items"] == []
     made = sorted(reply(shop, comment, text=str(number))["id"] for number in range(5))
     reply(shop, other)
@@ -179,7 +170,7 @@ def test_replies_are_listed_oldest_first_and_page_by_page(shop: Shop) -> None:
 
 
 def test_a_repeated_reply_with_its_idempotency_key_is_written_once(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     first = reply(shop, comment, Idempotency_Key="k")
     assert reply(shop, comment, Idempotency_Key="k") == first
     assert reply(shop, comment, "ann", Idempotency_Key="k") != first
@@ -192,7 +183,7 @@ def test_a_repeated_reply_with_its_idempotency_key_is_written_once(shop: Shop) -
 
 
 def test_an_idempotency_key_may_be_used_again_after_a_day(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     first = reply(shop, comment, Idempotency_Key="k")
     [key] = [item for item in scan(shop.table) if item["sk"].startswith("KEY#")]
     assert key["ttl"] == pytest.approx((datetime.now(UTC) + timedelta(days=1)).timestamp(), abs=60)
@@ -201,7 +192,7 @@ def test_an_idempotency_key_may_be_used_again_after_a_day(shop: Shop) -> None:
 
 
 def test_an_author_edits_a_reply_and_others_may_not(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     path = f"{P}/comments/{comment['id']}/replies/{reply(shop, comment)['id']}"
     for who, status in (("ann", 403), ("admin", 403), ("", 401)):
         assert shop.call("PATCH", path, {"text": "Thanks!"}, who)[0] == status
@@ -217,7 +208,7 @@ def test_an_author_edits_a_reply_and_others_may_not(shop: Shop) -> None:
 
 
 def test_only_its_author_and_admins_see_a_hidden_reply_and_it_is_not_counted(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     made = reply(shop, comment)
     other = reply(shop, comment, "ann")
     replies_of, path = (
@@ -241,7 +232,7 @@ def test_only_its_author_and_admins_see_a_hidden_reply_and_it_is_not_counted(sho
 @pytest.mark.parametrize("who", ["shop", "admin"])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_deleted_reply_is_counted_out_once(shop: Shop, who: str, hidden: bool) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     path = f"{P}/comments/{comment['id']}/replies/{reply(shop, comment)['id']}"
     if hidden:
         shop.call("PATCH", path, {"hidden": True}, "admin")
@@ -252,7 +243,7 @@ def test_a_deleted_reply_is_counted_out_once(shop: Shop, who: str, hidden: bool)
 
 
 def test_the_replies_of_a_hidden_comment_can_be_moderated(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     path = f"{P}/comments/{comment['id']}/replies/{reply(shop, comment)['id']}"
     shop.call("PATCH", f"{P}/comments/{comment['id']}", {"hidden": True}, "admin")
     assert shop.call("PATCH", path, {"hidden": True}, "admin")[0] == 200
@@ -265,7 +256,7 @@ def test_the_replies_of_a_hidden_comment_can_be_moderated(shop: Shop) -> None:
 def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> None:
     made = []
     for product in (P, "/products/lamp"):
-        comment = shop.post("me", product=product)
+        comment = shop.write("me", product=product)
         for number in range(2):
             _, answer = shop.call(
                 "POST", f"{product}/comments/{comment['id']}/replies", {"text": ""}, f"r-{number}"
@@ -288,7 +279,7 @@ def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> Non
 
 
 def test_a_deleted_comment_takes_its_replies_and_votes_with_it(shop: Shop) -> None:
-    first, other = shop.post("me"), shop.post("you")
+    first, other = shop.write("me"), shop.write("you")
     for comment in (first, other):
         reply(shop, comment)
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ünal")
@@ -305,7 +296,7 @@ def test_the_replies_of_a_deleted_comment_are_removed_step_by_step(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "STEP", 2)
-    comment = shop.post("me")
+    comment = shop.write("me")
     for number in range(5):
         reply(shop, comment, text=str(number))
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who=f"r-{number}")
@@ -320,7 +311,7 @@ def test_the_replies_of_a_deleted_comment_are_removed_step_by_step(
 
 
 def test_a_comment_without_votes_and_replies_leaves_no_cleanup(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     shop.call("DELETE", f"{P}/comments/{comment['id']}", who="me")
     assert kinds(shop) == {"LISTED"}
 
@@ -329,7 +320,7 @@ def test_a_comment_without_votes_and_replies_leaves_no_cleanup(shop: Shop) -> No
 
 
 def test_an_audit_finds_and_corrects_a_wrong_number_of_votes_or_replies(shop: Shop) -> None:
-    shown, hidden = shop.post("me"), shop.post("you")
+    shown, hidden = shop.write("me"), shop.write("you")
     for comment in (shown, hidden):
         reply(shop, comment)
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
@@ -349,7 +340,7 @@ def test_an_audit_finds_and_corrects_a_wrong_number_of_votes_or_replies(shop: Sh
 
 
 def test_a_repair_does_not_bring_a_deleted_comment_back(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     key = counters.counters_key("garment-767", comment["id"])
     shop.call("DELETE", f"{P}/comments/{comment['id']}", who="me")
     result = audit.AuditResult(drifted={(key, "votes"): (None, 1)})
@@ -360,7 +351,7 @@ def test_a_repair_does_not_bring_a_deleted_comment_back(shop: Shop) -> None:
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["its cleanup is there", "its cleanup is lost too"])
 def test_a_repair_finishes_a_deletion_that_the_stream_has_lost(shop: Shop, is_lost: bool) -> None:
-    first, other = shop.post("me"), shop.post("you")
+    first, other = shop.write("me"), shop.write("you")
     for comment in (first, other):
         reply(shop, comment)
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")
@@ -379,7 +370,7 @@ def test_a_repair_finishes_a_deletion_that_the_stream_has_lost(shop: Shop, is_lo
 
 
 def test_a_repair_removes_nothing_of_a_comment_that_exists(shop: Shop) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     reply(shop, comment)
     key = counters.counters_key("garment-767", comment["id"])
     result = audit.AuditResult(drifted={(key, audit.LEFT): (1, 0)})
@@ -389,8 +380,8 @@ def test_a_repair_removes_nothing_of_a_comment_that_exists(shop: Shop) -> None:
 
 
 def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
-    shown, hidden = shop.post("me"), shop.post("you")
-    mine = shop.post("ann")
+    shown, hidden = shop.write("me"), shop.write("you")
+    mine = shop.write("ann")
     for comment in (shown, hidden):
         reply(shop, comment, "ann")
         shop.call("PUT", f"{P}/comments/{comment['id']}/vote", who="ann")

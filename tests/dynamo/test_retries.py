@@ -318,7 +318,7 @@ def test_a_throttled_request_is_503_with_retry_after_within_3_seconds(
     monkeypatch.setattr(app, "connect", lambda: table)
     Trouble(clock, table, fault, 0.01)
     began = clock.now
-    answer = site._http.get("/views?url=https://a.example/", headers={})
+    answer = site.http.get("/views?url=https://a.example/", headers={})
     assert (answer.status_code, answer.json_body["code"]) == (503, "Busy")
     assert int(answer.headers["Retry-After"]) >= 1
     assert clock.now - began <= REQUEST

@@ -59,7 +59,7 @@ def test_a_guest_with_another_name_is_the_same_guest(site: Site) -> None:
 
 
 def test_a_token_of_no_guest_makes_a_new_guest(site: Site) -> None:
-    for bearer in (site.token("ann"), site.admin(), "Bearer nonsense"):
+    for bearer in (site.token("ann"), site.token("admin"), "Bearer nonsense"):
         status, guest = site.call("POST", "/guests", {"name": "Ann"}, Authorization=bearer)
         assert (status, guest["sub"][:6], guest["name"]) == (201, "guest-", "Ann")
 
@@ -77,7 +77,7 @@ def test_a_malformed_name_is_400(site: Site, body: Any) -> None:
 
 
 def test_a_guest_posts_a_score_under_its_own_subject(site: Site) -> None:
-    site.call("PUT", "/leaderboards/points", {"title": "Points"}, Authorization=site.admin())
+    site.call("PUT", "/leaderboards/points", {"title": "Points"}, who="admin")
     _, guest = site.call("POST", "/guests", {"name": "Ann"})
     bearer = {"Authorization": f"Bearer {guest['token']}"}
     status, made = site.call("POST", "/leaderboards/points/scores", {"id": "1", "value": 7}, **bearer)
@@ -93,7 +93,7 @@ def test_a_guest_posts_as_many_views_as_an_anonymous_client(site: Site) -> None:
     for headers in (as_guest, {"Authorization": ""}):
         assert site.post({"events": events}, **headers)[0] == 413
         assert site.post({"events": events[:25]}, **headers)[0] == 202
-    assert site.post({"events": events}, Authorization=site.token("ann"))[0] == 202
+    assert site.post({"events": events}, who="ann")[0] == 202
 
 
 def test_an_address_has_sixty_guests_at_once_and_one_more_every_ten_seconds(site: Site) -> None:

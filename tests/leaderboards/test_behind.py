@@ -31,13 +31,13 @@ def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def define(site: Site, **body: Any) -> None:
-    status, answer = site.call("PUT", "/leaderboards/b", {"title": "b"} | body, Authorization=site.admin())
+    status, answer = site.call("PUT", "/leaderboards/b", {"title": "b"} | body, who="admin")
     assert status == 201, answer
 
 
 def submit(site: Site, player: str, id: str, value: Any, minute: int = 0) -> None:
     body = {"player": player, "id": id, "value": value, "time": f"2026-01-01T10:{minute:02}:00Z"}
-    status, answer = site.call("POST", "/leaderboards/b/scores", body, Authorization=site.admin())
+    status, answer = site.call("POST", "/leaderboards/b/scores", body, who="admin")
     assert status == 201, answer
 
 
@@ -129,7 +129,7 @@ class Game:
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         url = f"/leaderboards/{self.board}{path}"
-        status, answer = self.site.call(method, url, body, Authorization=self.site.admin())
+        status, answer = self.site.call(method, url, body, who="admin")
         assert status < 300, (method, path, answer)
         return answer
 

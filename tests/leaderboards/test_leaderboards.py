@@ -27,13 +27,13 @@ LEVEL = {"title": "Level", "decimals": 1, "min": -5, "max": 5, "operator": "set"
 
 
 def create_board(site: Site, board: str, **fields: Any) -> None:
-    status, response = site.call("PUT", f"/leaderboards/{board}", fields, Authorization=site.admin())
+    status, response = site.call("PUT", f"/leaderboards/{board}", fields, who="admin")
     assert status == 201, response
 
 
 def submit(site: Site, board: str, player: str, id: str, value: Any, **more: Any) -> tuple[int, Any]:
     body = {"id": id, "value": value, **more}
-    return site.call("POST", f"/leaderboards/{board}/scores", body, Authorization=site.token(player))
+    return site.call("POST", f"/leaderboards/{board}/scores", body, who=player)
 
 
 def submit_first(site: Site, board: str, **values: Any) -> None:
@@ -60,7 +60,7 @@ def test_a_board_is_created_once_and_returned_as_defined(site: Site) -> None:
     found = site.get("/leaderboards/race")
     assert found.items() >= (RACE | {"board": "race", "players": 0, "season": 1, "shards": 1}).items()
     changed = RACE | {"title": "Marathon", "unit": "min"}
-    status, response = site.call("PUT", "/leaderboards/race", changed, Authorization=site.admin())
+    status, response = site.call("PUT", "/leaderboards/race", changed, who="admin")
     assert (status, response["title"], response["unit"]) == (200, "Marathon", "min")
 
 
@@ -70,7 +70,7 @@ def test_a_board_is_created_once_and_returned_as_defined(site: Site) -> None:
 )
 def test_fields_that_scores_depend_on_cannot_be_changed(site: Site, change: dict[str, Any]) -> None:
     create_board(site, "race", **RACE)
-    status, response = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
+    status, response = site.call("PUT", "/leaderboards/race", RACE | change, who="admin")
     assert (status, response["code"]) == (409, "Conflict")
     assert next(iter(change)) in response["message"]
 
@@ -90,7 +90,7 @@ def test_fields_that_scores_depend_on_cannot_be_changed(site: Site, change: dict
     ],
 )
 def test_an_invalid_board_is_refused(site: Site, change: dict[str, Any], status: int) -> None:
-    response = site.call("PUT", "/leaderboards/race", RACE | change, Authorization=site.admin())
+    response = site.call("PUT", "/leaderboards/race", RACE | change, who="admin")
     assert response[0] == status, response
     assert response[1]["message"].startswith(f"`{next(iter(change))}` ")
     assert site.call("GET", "/leaderboards/race")[0] == 404
@@ -110,8 +110,12 @@ def test_an_invalid_board_is_refused(site: Site, change: dict[str, Any], status:
 )
 def test_a_board_says_who_may_submit(site: Site, board: dict[str, Any], statuses: dict[str, int]) -> None:
     create_board(site, "points", **POINTS)  # a later definition counts from now on
-    assert site.call("PUT", "/leaderboards/points", POINTS | board, Authorization=site.admin())[0] == 200
-    tokens = {"ann": site.token("ann"), "server": site.token("server", "scores"), "admin": site.admin()}
+    assert site.call("PUT", "/leaderboards/points", POINTS | board, who="admin")[0] == 200
+    tokens = {
+        "ann": site.token("ann"),
+        "server": site.token("server", "scores"),
+        "admin": site.token("admin"),
+    }
     tokens["guest"] = f"Bearer {site.call('POST', '/guests', {})[1]['token']}"
     for name, status in statuses.items():
         body = {"id": "1", "value": 5}
@@ -134,14 +138,14 @@ def test_a_server_submits_for_players_on_its_boards_only(site: Site) -> None:
     assert submitted == (201, {"player": "ann", "score": 5})
     status, answer = site.call("POST", "/leaderboards/points/scores", body, **server)
     assert (status, answer["code"]) == (403, "Forbidden")
-    status, answer = site.call("POST", "/leaderboards/arcade/scores", body, Authorization=site.token("ann"))
+    status, answer = site.call("POST", "/leaderboards/arcade/scores", body, who="ann")
     assert (status, "`scores`" in answer["message"]) == (403, True)
     statuses = {
         site.call("POST", "/leaderboards/arcade/scores", body | {"id": f"{n}"}, **server)[0]
         for n in range(320)
     }
     assert statuses == {201, 200}, "a server is not limited"
-    ann = {"Authorization": site.token("ann")}
+    ann = {"who": "ann"}
     assert site.call("DELETE", "/leaderboards/arcade/players/ann", **ann)[0] == 204
 
 
@@ -197,7 +201,7 @@ def test_set_keeps_the_value_of_the_latest_time(site: Site) -> None:
 def test_an_invalid_submission_changes_nothing(site: Site, field: str, value: Any, status: int) -> None:
     create_board(site, "points", **POINTS)
     body = {"id": "1", "value": 1, field: value}
-    response = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.token("ann"))
+    response = site.call("POST", "/leaderboards/points/scores", body, who="ann")
     assert (response[0], response[1]["message"].startswith(f"`{field}` ")) == (status, True), response
     site.settle()
     assert site.get("/leaderboards/points")["players"] == 0
@@ -206,7 +210,7 @@ def test_an_invalid_submission_changes_nothing(site: Site, field: str, value: An
 def test_an_admin_submits_for_a_player(site: Site) -> None:
     create_board(site, "points", **POINTS)
     body = {"id": "1", "value": 3, "player": "ann"}
-    response = site.call("POST", "/leaderboards/points/scores", body, Authorization=site.admin())
+    response = site.call("POST", "/leaderboards/points/scores", body, who="admin")
     assert response == (201, {"player": "ann", "score": 3})
     assert site.call("POST", "/leaderboards/points/scores", body)[0] == 401
     assert submit(site, "nowhere", "ann", "1", 1)[0] == 404
@@ -225,13 +229,13 @@ def test_a_player_lists_their_own_submissions(site: Site) -> None:
     for i in range(5):
         submit(site, "points", "ann", f"g{i}", i, time="2026-11-01T00:00:00Z")
     path = "/leaderboards/points/players/ann/activities"
-    first = site.get(f"{path}?limit=3", Authorization=site.token("ann"))
-    rest = site.get(f"{path}?limit=3&cursor={first['cursor']}", Authorization=site.admin())
+    first = site.get(f"{path}?limit=3", who="ann")
+    rest = site.get(f"{path}?limit=3&cursor={first['cursor']}", who="admin")
     found = first["items"] + rest["items"]
     assert [item["id"] for item in found] == [f"g{i}" for i in range(5)]
     assert found[4] == {"id": "g4", "value": 4, "time": "2026-11-01T00:00:00Z", "season": 1}
     assert rest["cursor"] is None
-    assert site.call("GET", path, Authorization=site.token("bob"))[0] == 403
+    assert site.call("GET", path, who="bob")[0] == 403
 
 
 # -- ranks ---------------------------------------------------------------------------------------------
@@ -368,9 +372,9 @@ def test_a_removed_player_leaves_no_trace_in_ranks_and_counts(site: Site) -> Non
     submit_first(site, "points", a=30, b=20, c=10)
     path = "/leaderboards/points/players/b"
     assert site.call("DELETE", path)[0] == 401
-    assert site.call("DELETE", path, Authorization=site.token("a"))[0] == 403
+    assert site.call("DELETE", path, who="a")[0] == 403
     for _ in range(2):
-        assert site.call("DELETE", path, Authorization=site.token("b")) == (204, "")
+        assert site.call("DELETE", path, who="b") == (204, None)
     site.settle()
     assert site.call("GET", path)[0] == 404
     assert list_entries(site, "points") == [(1, "a", 30), (2, "c", 10)]
@@ -414,7 +418,7 @@ def test_a_player_removed_and_added_again_before_the_stream_is_ranked_by_the_new
     """Where scores only improve, this is the one case of an old entry above the new score."""
     create_board(site, "points", **POINTS)
     submit_first(site, "points", a=30, b=20, c=10)
-    site.call("DELETE", "/leaderboards/points/players/a", Authorization=site.token("a"))
+    site.call("DELETE", "/leaderboards/points/players/a", who="a")
     submit(site, "points", "a", "again", 15)
     before = get_standing(site, "points", "a", "?consistent=true")
     assert before.items() >= {"score": 15, "rank": 2, "of": 3, "toNext": 5}.items()
@@ -469,11 +473,9 @@ def test_an_admin_ends_a_season_and_it_stays_readable(site: Site) -> None:
     create_board(site, "points", **POINTS)
     submit_first(site, "points", a=30, b=20)
     for status in (201, 200):
-        response = site.call(
-            "POST", "/leaderboards/points/seasons", {"season": 1}, Authorization=site.admin()
-        )
+        response = site.call("POST", "/leaderboards/points/seasons", {"season": 1}, who="admin")
         assert (response[0], response[1]["season"], response[1]["players"]) == (status, 2, 0)
-    ahead = site.call("POST", "/leaderboards/points/seasons", {"season": 3}, Authorization=site.admin())
+    ahead = site.call("POST", "/leaderboards/points/seasons", {"season": 3}, who="admin")
     assert ahead[0] == 409
     assert list_entries(site, "points") == []
     assert site.call("GET", "/leaderboards/points/players/a")[0] == 404
@@ -486,7 +488,7 @@ def test_an_admin_ends_a_season_and_it_stays_readable(site: Site) -> None:
     first, second = (site.get(f"/leaderboards/points?season={n}") for n in (1, 2))
     assert (first["players"], first["ended"], second["ended"]) == (2, second["started"], None)
     assert site.call("GET", "/leaderboards/points/entries?season=3")[0] == 404
-    site.call("DELETE", "/leaderboards/points/players/b", Authorization=site.token("b"))
+    site.call("DELETE", "/leaderboards/points/players/b", who="b")
     site.settle()
     assert (list_entries(site, "points"), list_entries(site, "points", "?season=1")) == ([], [(1, "a", 30)])
 
@@ -537,7 +539,7 @@ def test_a_list_reads_names_where_a_player_has_one(site: Site) -> None:
         assert (first, meter.write_units - first) == (limits + 3 + 1, limits + 4)
     site.settle()
     definition = {**POINTS, "title": "Other"}
-    assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
+    assert site.call("PUT", "/leaderboards/points", definition, who="admin")[0] == 200
     with Meter(site.table.client) as meter:
         found = site.get("/leaderboards/points/entries")["items"]
     assert [(entry["player"], entry["name"]) for entry in found] == [
@@ -562,7 +564,7 @@ def test_a_definition_that_is_put_beside_the_first_name_keeps_it(site: Site) -> 
 
     site.table.client.meta.events.register("before-call.dynamodb.TransactWriteItems", submit_between)
     definition = {**POINTS, "title": "Other"}
-    assert site.call("PUT", "/leaderboards/points", definition, Authorization=site.admin())[0] == 200
+    assert site.call("PUT", "/leaderboards/points", definition, who="admin")[0] == 200
     assert submitted
     assert [item["name"] for item in site.get("/leaderboards/points/entries")["items"]] == ["Ann"]
 
@@ -589,7 +591,7 @@ def shown_metadata(site: Site, player: str) -> list[Any]:
 )
 def test_metadata_are_those_of_the_submission_that_counts(site: Site, operator: str, kept: Any) -> None:
     """They do not depend on the order of arrival: the best value, or the latest one."""
-    admin = {"Authorization": site.admin()}
+    admin = {"who": "admin"}
     site.call("PUT", "/leaderboards/m", {"title": "m", "operator": operator, "metadata": True}, **admin)
     for player, order in (("ann", (0, 1, 2)), ("bob", (2, 1, 0)), ("cem", (1, 0, 2))):
         for n in order:
@@ -603,7 +605,7 @@ def test_metadata_are_those_of_the_submission_that_counts(site: Site, operator: 
 
 
 def test_metadata_are_shown_until_the_player_or_the_choice_goes(site: Site) -> None:
-    admin = {"Authorization": site.admin()}
+    admin = {"who": "admin"}
     board = {"title": "m", "operator": "best", "metadata": True}
     assert site.call("PUT", "/leaderboards/m", board, **admin)[1]["metadata"] is True
     for player, more in (("ann", {"metadata": METADATA}), ("bob", {}), ("cem", {"metadata": {}})):
@@ -641,7 +643,7 @@ def test_metadata_are_shown_until_the_player_or_the_choice_goes(site: Site) -> N
 def test_metadata_that_a_board_does_not_take_are_refused(
     site: Site, takes: bool, metadata: Any, status: int
 ) -> None:
-    admin = {"Authorization": site.admin()}
+    admin = {"who": "admin"}
     site.call("PUT", "/leaderboards/m", {"title": "m", "metadata": takes}, **admin)
     body = {"id": "1", "value": 5, "metadata": metadata}
     assert site.call("POST", "/leaderboards/m/scores", body, **admin)[0] == status

@@ -158,7 +158,7 @@ def test_a_board_that_slept_for_ten_years_wakes_for_the_price_of_a_day(site: Sit
 
 
 def test_the_definition_shows_the_rule_and_the_next_border(site: Site) -> None:
-    admin, board = {"Authorization": site.admin()}, {"title": "b", "operator": "best"}
+    admin, board = {"who": "admin"}, {"title": "b", "operator": "best"}
     weekly = {"every": "week", "timezone": "Europe/Berlin"}
     status, defined = site.call("PUT", "/leaderboards/b", board | {"resets": weekly}, **admin)
     border = at(defined["ends"]).astimezone(ZoneInfo("Europe/Berlin"))

@@ -136,17 +136,14 @@ def test_every_process_listens_only_on_loopback(run: Run) -> None:
     assert all(address.partition(":")[0].endswith("7F") for address in hidden)  # of 127.0.0.0/8 too
 
 
-def token(*options: str) -> str:
-    command = [sys.executable, "-m", "ops", "token", "--stage", "local", "--sub", "player-1", *options]
-    return subprocess.run(
+def test_a_token_of_the_command_is_accepted_and_other_tokens_are_refused(run: Run) -> None:
+    command = [sys.executable, "-m", "ops", "token", "--stage", "local", "--sub", "me", "--scope", "admin"]
+    made = subprocess.run(
         command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True
     ).stdout.strip()
-
-
-def test_an_admin_token_is_accepted_and_other_tokens_are_refused(run: Run) -> None:
     events = f"/views/events?url={quote(PAGE, safe='')}&limit=5"
-    assert run.call("GET", events, token=token("--scope", "admin"))[0] == 200
-    for wrong, status in ((token(), 403), ("nonsense", 401), ("", 401)):
+    assert run.call("GET", events, token=made)[0] == 200
+    for wrong, status in ((run.token("player-1"), 403), ("nonsense", 401), ("", 401)):
         answer = run.call("GET", events, token=wrong)
         assert answer[0] == status
         assert set(answer[1]) == {"code", "message"}
@@ -155,7 +152,7 @@ def test_an_admin_token_is_accepted_and_other_tokens_are_refused(run: Run) -> No
 def test_runs_that_start_at_once_do_not_share_an_engine(tmp_path: Path) -> None:
     """No engine port is named, so each run would like the same one."""
     with contextlib.ExitStack() as running:
-        runs = [Run(tmp_path / str(i), "--no-reload", names_engine=False) for i in range(3)]
+        runs = [Run(tmp_path / str(i), "--no-reload", names_engine=False) for i in range(2)]
         for run in runs:
             running.callback(run.__exit__)
         for i, run in enumerate(runs):
@@ -164,7 +161,7 @@ def test_runs_that_start_at_once_do_not_share_an_engine(tmp_path: Path) -> None:
         for i, run in enumerate(runs):
             run.wait_for_views(i + 1)
         engines = {line for run in runs for line in run.lines if line.startswith("engine")}
-        assert len(engines) == 3
+        assert len(engines) == 2
 
 
 def test_a_start_that_fails_prints_the_reason_in_one_line(run: Run, tmp_path: Path) -> None:
@@ -187,12 +184,16 @@ def test_a_start_that_fails_prints_the_reason_in_one_line(run: Run, tmp_path: Pa
     assert "cannot be used (Not a directory)" in refusal(*ports, "--data", str(tmp_path / "file" / "data"))
 
 
-def test_data_is_kept_until_a_start_with_fresh(tmp_path: Path) -> None:
+def test_data_is_kept_for_its_owner_alone_until_a_start_with_fresh(tmp_path: Path) -> None:
     data, last = tmp_path / "data", view("the last moment")
     with Run(data, "--no-reload") as first:
         processes = first.processes()
         first.post(view("1"), view("2"))
         first.post(last)
+        kept = [data, *data.rglob("*")]
+        readable = [path for path in kept if path.exists() and path.stat().st_mode & 0o077]
+        assert readable == [], "others may read them"
+        assert {"run.lock", "stream.json", "queue.db"} <= {path.name for path in kept}
         assert first.interrupt() == 0
     assert not live(processes)
     assert not any(map(listens, first.ports()))
@@ -299,8 +300,15 @@ def kill(run: Run, *, engine_first: bool) -> None:
 
 
 @needs_proc
-@pytest.mark.parametrize("killed", ["guard", "dynoxide"])
-@pytest.mark.parametrize("options", [["--no-reload"], pytest.param([], marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("killed", "options"),
+    [
+        ("dynoxide", ["--no-reload"]),
+        pytest.param("guard", ["--no-reload"], marks=pytest.mark.long),
+        pytest.param("dynoxide", [], marks=pytest.mark.long),
+        pytest.param("guard", [], marks=pytest.mark.long),
+    ],
+)
 def test_a_run_whose_engine_is_killed_ends_with_a_message(
     killed: str, options: list[str], tmp_path: Path
 ) -> None:
@@ -357,7 +365,7 @@ def test_changes_that_left_the_stream_before_they_were_counted_are_recounted(
     with Run(data, "--no-reload") as run:
         run.post(view("counted"))
         run.wait_for_views(1)
-        admin = token("--scope", "admin")
+        admin = run.token("admin-1", "admin")
         assert run.call("POST", "/views", {"events": views}, admin)[1]["accepted"] == 500
         if end == "SIGKILL":
             kill(run, engine_first=False)
@@ -387,7 +395,7 @@ def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path)
     disk, data = tmp_path / "disk", tmp_path / "data"
     data.symlink_to(disk)
     with small_disk(disk, 6) as resize, Run(data, "--no-reload") as run:
-        admin, accepted = token("--scope", "admin"), 0
+        admin, accepted = run.token("admin-1", "admin"), 0
         for batch in itertools.count():
             events = {"events": [view(f"{batch}-{i}") for i in range(100)]}
             status, answer = run.call("POST", "/views", events, admin)
@@ -402,19 +410,6 @@ def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path)
         assert run.call("POST", "/views", events, admin)[0] == 202
         run.wait_for_views(accepted + 100)
         assert run.interrupt() == 0
-
-
-def test_the_files_of_a_run_are_readable_only_by_their_owner(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with Run(data, "--no-reload") as run:
-        run.post(view("1"))
-        run.wait_for_views(1)
-        kept = [data, *data.rglob("*")]
-        assert run.interrupt() == 0
-    assert {
-        path: oct(path.stat().st_mode) for path in kept if path.exists() and path.stat().st_mode & 0o077
-    } == {}
-    assert {"run.lock", "stream.json", "queue.db"} <= {path.name for path in kept}
 
 
 def test_an_old_python_gets_a_clear_message(tmp_path: Path) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from chalice.test import Client
 
 import app
 from chalicelib import feature as features
@@ -22,11 +20,11 @@ from chalicelib.feature import Notice
 from chalicelib.leaderboards import boards
 from chalicelib.notices import notices, sns
 from local import filters
-from ops.aws import template
-from tests.comments.test_comments import P, Shop
 from tests.notices.dearest import dearest  # noqa: F401 (for the tests of the whole app)
 from tests.notices.story import COSTS, story  # noqa: F401 (for the tests of the whole app)
 from tests.support.records import record, scan
+from tests.support.shop import P, Shop
+from tests.support.site import Site
 
 ARN = "arn:aws:sns:us-east-1:000000000000:hubbub-dev-notices"
 SUBJECT_RULE = 99
@@ -81,9 +79,8 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
 
 @pytest.fixture
-def shop(dev_table: template.Table, topic: Topic) -> Iterator[Shop]:
-    with Client(app.app) as client:
-        yield Shop(dev_table.stream_arn, client.http)
+def shop(site: Site, topic: Topic) -> Shop:
+    return Shop(site.table, site.stream, site.http)
 
 
 def push(records: list[Any]) -> None:
@@ -105,7 +102,7 @@ def unavailable() -> Exception:
 
 
 def test_a_new_comment_and_a_reply_are_each_published_once(shop: Shop, topic: Topic) -> None:
-    comment = shop.post("me", text="Fits well.")
+    comment = shop.write("me", text="Fits well.")
     shop.call("POST", f"{P}/comments/{comment['id']}/replies", {"text": "Thank you!"}, "shop")
     records = deliver(shop)
     push(records)  # Lambda may deliver a batch again
@@ -122,7 +119,7 @@ def test_a_new_comment_and_a_reply_are_each_published_once(shop: Shop, topic: To
 
 
 def test_an_edit_a_vote_and_a_comment_shown_again_are_no_news(shop: Shop, topic: Topic) -> None:
-    comment = shop.post("me")
+    comment = shop.write("me")
     own = f"{P}/comments/{comment['id']}"
     shop.call("PATCH", own, {"text": "Fits."}, "me")
     shop.call("PUT", f"{own}/vote", who="ann")
@@ -142,7 +139,7 @@ def test_an_imported_comment_of_last_year_is_no_news(shop: Shop, topic: Topic) -
 
 
 def test_a_notice_waits_for_sns_and_is_published_once(shop: Shop, topic: Topic) -> None:
-    shop.post("me")
+    shop.write("me")
     topic.failures = [unavailable(), INTERNAL, unavailable()]
     deliver(shop)
     assert topic.kinds == ["comment"]
@@ -152,7 +149,7 @@ def test_a_notice_waits_for_sns_and_is_published_once(shop: Shop, topic: Topic) 
 
 @pytest.mark.parametrize("code", ["Throttled", "ThrottlingException", "KMSThrottling"])
 def test_a_throttled_notice_is_sent_again(shop: Shop, topic: Topic, code: str) -> None:
-    shop.post("me")
+    shop.write("me")
     throttled = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 429}}
     topic.failures = [ClientError(throttled, "PublishBatch"), {"Code": code}]  # type: ignore[arg-type]
     deliver(shop)
@@ -160,12 +157,12 @@ def test_a_throttled_notice_is_sent_again(shop: Shop, topic: Topic, code: str) -
 
 
 def test_a_refused_notice_is_not_sent_again(shop: Shop, topic: Topic) -> None:
-    shop.post("me")
+    shop.write("me")
     missing = ClientError({"Error": {"Code": "NotFound", "Message": "no topic"}}, "PublishBatch")
     topic.failures = [missing]
     deliver(shop)
     assert topic.calls == 1
-    shop.call("POST", f"{P}/comments/{shop.post('ann')['id']}/replies", {"text": "Hi"}, "me")
+    shop.call("POST", f"{P}/comments/{shop.write('ann')['id']}/replies", {"text": "Hi"}, "me")
     topic.failures = [{}]
     deliver(shop)
     assert topic.calls == 2
@@ -174,7 +171,7 @@ def test_a_refused_notice_is_not_sent_again(shop: Shop, topic: Topic) -> None:
 def test_a_notice_is_given_up_after_a_day_without_sns(
     shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.post("me")
+    shop.write("me")
     topic.failures = [unavailable()]
     push(shop.stream.read_all())
     [left] = [item for item in scan(shop.table) if item["pk"].startswith("NOTICE#")]
@@ -188,7 +185,7 @@ def test_a_notice_is_given_up_after_a_day_without_sns(
 
 def test_no_failure_of_sns_stops_a_batch(shop: Shop, topic: Topic) -> None:
     for number, failure in enumerate((RuntimeError("a bug"), unavailable(), {}, INTERNAL)):
-        shop.post(f"author-{number}")
+        shop.write(f"author-{number}")
         topic.failures = [failure]
         push(shop.stream.read_all())
     shop.stream = shop.stream.again()
@@ -199,7 +196,7 @@ def test_no_failure_of_sns_stops_a_batch(shop: Shop, topic: Topic) -> None:
 def test_a_crash_after_the_publication_repeats_it_with_the_same_id(
     shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.post("me")
+    shop.write("me")
     records = shop.stream.read_all()
     with monkeypatch.context() as patch:
         patch.setattr(type(shop.table), "batch_put", lambda self, items: list(items) and 1 / 0)
@@ -228,7 +225,7 @@ def test_without_the_setting_nothing_is_published(
     shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "stage", settings.current())
-    shop.post("me")
+    shop.write("me")
     deliver(shop)
     assert topic.calls == 0
     assert not [item for item in scan(shop.table) if item["pk"].startswith("NOTICE#")]

@@ -51,7 +51,7 @@ class Stage:
         self._addresses = (
             f"127.{a}.{b}.{c}" for a in range(1, 255) for b in range(254) for c in range(1, 255)
         )
-        self._admin = auth.mint(SETTINGS, "admin", scope="admin")
+        self._admin = run.token("admin", "admin")
 
     @property
     def url(self) -> str:

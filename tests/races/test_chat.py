@@ -21,7 +21,7 @@ def stage() -> Iterator[chat.Stage]:
 )
 def test_a_race_of_the_chat_has_no_fault(stage: chat.Stage, race: str) -> None:
     name = next(name for name in chat.RACES if name.startswith(race))
-    assert asyncio.run(chat.play(stage, name, 12)).faults == {}
+    assert asyncio.run(chat.play(stage, name, 6)).faults == {}
 
 
 @pytest.mark.long

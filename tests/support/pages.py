@@ -74,15 +74,6 @@ def choose(page: Page, feature: str, name: str) -> None:
     page.press(f"#{feature} .choose input", "Enter")
 
 
-def token(run: Run, sub: str, scope: str = "") -> str:
-    """Return a token that a run accepts, signed with the tests' secret."""
-    from chalicelib.api import auth
-    from chalicelib.settings import Settings
-    from tests.support.running import ENVIRONMENT
-
-    return auth.mint(Settings(secret=ENVIRONMENT["HUBBUB_SECRET"]), sub, scope=scope)
-
-
 def find_accessibility_violations(page: Page) -> list[str]:
     """Return the violations that axe finds in light and in dark colours."""
     from axe_playwright_python.sync_playwright import Axe

@@ -24,6 +24,8 @@ from urllib.parse import quote
 
 import pytest
 
+from chalicelib.api import auth
+from chalicelib.settings import Settings
 from local.engines.engine import ROOT, start
 from local.ports import free_ports
 
@@ -178,6 +180,10 @@ class Run:
             text = response.read().decode()
             is_json = response.getheader("Content-Type", "").startswith("application/json")
             return response.status, json.loads(text) if is_json and text else text
+
+    def token(self, sub: str, scope: str = "", **claims: Any) -> str:
+        """Sign a token that the run accepts."""
+        return auth.mint(Settings(secret=ENVIRONMENT["HUBBUB_SECRET"]), sub, scope=scope, **claims)
 
     def post(self, *views: dict[str, str], port: int = 0) -> None:
         for first in range(0, len(views), 25):  # the limit of a request without a token

@@ -19,23 +19,29 @@ class Site:
     def __init__(self, table: Table, stream: Reader, http: Any) -> None:
         self.table = table
         self.stream = stream
-        self._http = http
+        self.http = http
+        self.headers: dict[str, str] = {}  # of the last response
+        self.length = 0  # of the last response, in bytes
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        sent = {"Content-Type": "application/json", "User-Agent": "a browser"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
+    def call(
+        self, method: str, path: str, body: Any = None, who: str = "", **headers: str
+    ) -> tuple[int, Any]:
+        """Send a request with a token of `who`. Return the status and the JSON or text of the response."""
+        sent = {"Content-Type": "application/json", "User-Agent": "a browser"}
+        sent |= {"Authorization": self.token(who)} if who else {}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
-        answer = self._http.request(method, path, headers=sent, body=data)
+        answer = self.http.request(method, path, headers=sent, body=data)
+        self.headers, self.length = answer.headers, len(answer.body)
         is_json = answer.body[:1] in (b"{", b"[")
-        return answer.status_code, json.loads(answer.body) if is_json else answer.body.decode()
+        return answer.status_code, json.loads(answer.body) if is_json else answer.body.decode() or None
 
-    def post(self, body: Any, **headers: str) -> tuple[int, Any]:
+    def post(self, body: Any, who: str = "admin", **headers: str) -> tuple[int, Any]:
         """Post views as the site's server does, without the limits of anonymous clients."""
-        return self.call("POST", "/views", body, **({"Authorization": self.admin()} | headers))
+        return self.call("POST", "/views", body, who, **headers)
 
-    def get(self, path: str, **headers: str) -> Any:
-        status, answer = self.call("GET", path, **headers)
+    def get(self, path: str, who: str = "", **headers: str) -> Any:
+        status, answer = self.call("GET", path, who=who, **headers)
         assert status == 200, answer
         return answer
 
@@ -45,8 +51,7 @@ class Site:
                 filtered(getattr(app, name), name)({"Records": records}, None)
         assert drift(self.table, app.CONTRIBUTIONS) == {}
 
-    def admin(self) -> str:
-        return self.token("admin-1", scope="admin")
-
-    def token(self, sub: str, scope: str = "") -> str:
-        return "Bearer " + auth.mint(settings.current(), sub, scope=scope)
+    def token(self, who: str, scope: str = "") -> str:
+        """Return the header `Authorization` of a caller. `admin` is an admin, any other caller a user."""
+        scope = "admin" if who == "admin" else scope
+        return "Bearer " + auth.mint(settings.current(), who, scope=scope)

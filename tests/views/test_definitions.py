@@ -26,7 +26,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tehran", "Asia/Kathma
 
 
 def define(site: Site, **fields: Any) -> Any:
-    return site.call("PUT", f"/sites/{HOST}", fields, Authorization=site.admin())
+    return site.call("PUT", f"/sites/{HOST}", fields, who="admin")
 
 
 def view(site: Site, moment: datetime, client: str = "c", address: str = "192.0.2.1") -> None:
@@ -145,9 +145,9 @@ def test_a_private_site_is_read_with_a_token_for_it(site: Site, route: str) -> N
     assert read() == (401, "Unauthorized")
     assert read(Authorization=f"Bearer {other}") == (403, "Forbidden")
     assert read(Authorization=f"Bearer {unscoped}") == (403, "Forbidden")
-    assert read(Authorization=site.token("ann")) == (403, "Forbidden")
+    assert read(who="ann") == (403, "Forbidden")
     assert read(Authorization=f"Bearer {own}") == (200, None)
-    assert read(Authorization=site.admin()) == (200, None)
+    assert read(who="admin") == (200, None)
 
 
 @pytest.mark.security
@@ -155,7 +155,7 @@ def test_a_link_reads_a_private_site_until_it_expires(site: Site) -> None:
     define(site, statistics="private")
     soon = times.to_iso(datetime.now(UTC) + times.HOUR)
     path = f"/sites/{HOST}/links"
-    status, link = site.call("POST", path, {"expires": soon}, Authorization=site.admin())
+    status, link = site.call("POST", path, {"expires": soon}, who="admin")
     assert status == 201
     address, token = link["url"].split("#token=")
     assert address.endswith(f"/web/dashboard.html?site={HOST}")
@@ -163,8 +163,8 @@ def test_a_link_reads_a_private_site_until_it_expires(site: Site) -> None:
     assert site.call("GET", "/sites", Authorization=f"Bearer {token}")[0] == 403
     past = times.to_iso(datetime.now(UTC) - times.HOUR)
     for expires, refused in ((past, 422), ("2999-01-01T00:00:00Z", 422), ("soon", 400)):
-        assert site.call("POST", path, {"expires": expires}, Authorization=site.admin())[0] == refused
-    assert site.call("POST", path, {"expires": soon}, Authorization=site.token("ann"))[0] == 403
+        assert site.call("POST", path, {"expires": expires}, who="admin")[0] == refused
+    assert site.call("POST", path, {"expires": soon}, who="ann")[0] == 403
 
 
 # -- definitions ---------------------------------------------------------------------------------------
@@ -177,9 +177,9 @@ def test_a_site_is_defined_changed_and_removed(site: Site, monkeypatch: pytest.M
     assert define(site, timezone="Europe/Berlin", ignore=["192.0.2.0/24"])[0] == 201
     assert site.post(event)[0] == 202
     assert define(site)[0] == 200
-    found = site.get(f"/sites/{HOST}", Authorization=site.admin())
+    found = site.get(f"/sites/{HOST}", who="admin")
     assert (found["site"], found["timezone"], found["ignore"]) == (HOST, "UTC", [])
-    admin = site.admin()
+    admin = site.token("admin")
     assert site.call("DELETE", f"/sites/{HOST}", Authorization=admin)[0] == 204
     assert site.call("DELETE", f"/sites/{HOST}", Authorization=admin)[0] == 404
     assert site.call("GET", f"/sites/{HOST}", Authorization=admin)[0] == 404
@@ -236,7 +236,7 @@ def test_addresses_that_a_site_ignores_are_not_counted(site: Site) -> None:
 
 def test_a_further_host_belongs_to_one_site(site: Site) -> None:
     define(site, hosts=["www.example.org"])
-    admin = site.admin()
+    admin = site.token("admin")
     assert site.call("PUT", "/sites/www.example.org", {}, Authorization=admin)[0] == 409
     taken = {"hosts": ["www.example.org"]}
     assert site.call("PUT", "/sites/other.example", taken, Authorization=admin)[0] == 409

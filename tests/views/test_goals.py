@@ -37,7 +37,7 @@ def test_a_goal_counts_for_itself_and_not_as_a_view(site: Site) -> None:
     assert goals(site) == {"signup": (3, 2)}
     assert site.get(f"/views?url={PAGE}") == {"url": PAGE, "views": 0, "visitors": 0}
     assert site.get("/views/site?site=example.org")["visitors"] == 0
-    assert site.get(f"/views/events?url={PAGE}", Authorization=site.admin())["items"] == []
+    assert site.get(f"/views/events?url={PAGE}", who="admin")["items"] == []
 
 
 def test_a_goal_that_is_delivered_again_counts_once(site: Site) -> None:

@@ -93,12 +93,12 @@ def test_a_fault_of_the_total_is_found(fault: str, monkeypatch: pytest.MonkeyPat
 
 
 def views(site: Site) -> list[tuple[str, int]]:
-    return [(item["site"], item["views"]) for item in site.get("/sites", Authorization=site.admin())["items"]]
+    return [(item["site"], item["views"]) for item in site.get("/sites", who="admin")["items"]]
 
 
 def send(site: Site, days_ago: int, client: str) -> None:
     time = (TODAY - timedelta(days=days_ago)).isoformat()
-    site.post({"url": f"https://{HOST}/", "time": time, "clientId": client}, Authorization=site.admin())
+    site.post({"url": f"https://{HOST}/", "time": time, "clientId": client}, who="admin")
     site.settle()
 
 

@@ -165,7 +165,7 @@ def test_a_campaign_is_a_short_printable_name(campaign: Any, name: str) -> None:
 
 def test_an_event_shows_its_source_to_admins(site: Site) -> None:
     site.post(event(referrer="https://news.example/a?b", campaign="spring"))
-    [seen] = site.get(f"/views/events?url=https://{HOST}/a", Authorization=site.admin())["items"]
+    [seen] = site.get(f"/views/events?url=https://{HOST}/a", who="admin")["items"]
     assert (seen["referrer"], seen["campaign"]) == ("news.example", "spring")
 
 
@@ -277,13 +277,13 @@ def test_admins_list_the_sites_largest_first_page_by_page(site: Site) -> None:
         chosen = [event(client=f"c-{n}") | {"url": f"https://{host}/"} for n in range(count)]
         for time in (NOON - timedelta(days=1), NOON):  # a place follows from the days before the newest
             several = [shown | {"time": time.isoformat()} for shown in chosen]
-            site.post({"events": several}, Authorization=site.admin())
+            site.post({"events": several}, who="admin")
             site.settle()
     assert site.call("GET", "/sites")[0] == 401
-    assert site.call("GET", "/sites", Authorization=site.token("ann"))[0] == 403
+    assert site.call("GET", "/sites", who="ann")[0] == 403
     found, cursor = [], ""
     while cursor is not None:
-        page = site.get(f"/sites?limit=1&cursor={cursor}", Authorization=site.admin())
+        page = site.get(f"/sites?limit=1&cursor={cursor}", who="admin")
         found += [(item["site"], item["views"]) for item in page["items"]]
         cursor = page["cursor"]
     assert found == [("large.example", 80), ("middle.example", 18), ("small.example", 2)]
@@ -327,7 +327,7 @@ def test_an_entry_leaves_its_list_when_its_views_are_deleted(site: Site) -> None
     site.settle()
     assert site.get(f"/views/referrers?site={HOST}")["items"] == []
     assert site.get(f"/views/top?site={HOST}&from={day(1)}")["items"] == []
-    assert site.get("/sites", Authorization=site.admin())["items"] == []
+    assert site.get("/sites", who="admin")["items"] == []
     assert [item["sk"] for item in scan(site.table) if "gsi1sk" in item] == ["TOTAL"]
 
 
@@ -387,7 +387,7 @@ def test_the_ten_most_viewed_pages_of_a_busy_month_are_exact(site: Site) -> None
     assert partial["complete"] is False
     assert partial["items"] == right[: len(partial["items"])]
     assert len(partial["items"]) >= 10
-    assert site.get(f"{period}&limit=100", Authorization=site.admin()) == {"timezone": "UTC", "items": right}
+    assert site.get(f"{period}&limit=100", who="admin") == {"timezone": "UTC", "items": right}
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_an_address_without_a_scheme_is_accepted_by_every_route(site: Site) -> N
     assert site.get(f"/views?url={url}")["views"] == 2
     assert site.get(f"/views/series?url={published}")["items"][-1]["views"] >= 1
     assert "views: 2" in site.get(f"/views/badge.svg?url={published}")
-    events = site.get(f"/views/events?url={published}", Authorization=site.admin())["items"]
+    events = site.get(f"/views/events?url={published}", who="admin")["items"]
     assert [event["url"] for event in events] == [url, url]
     assert site.get("/views/top?site=myblog.com")["items"] == [{"url": url, "views": 2}]
     assert subscriptions.canonical(app.TOPICS, f"views:{published}") == f"views:{url}"
@@ -215,7 +215,7 @@ def test_a_batch_without_a_valid_token_has_at_most_25_events(site: Site) -> None
             assert "25" in reply["message"]
             assert "token" in reply["message"]
     assert writes == []
-    for token in (site.token("me"), site.admin()):
+    for token in (site.token("me"), site.token("admin")):
         assert site.post({"events": [*batch, event()]}, Authorization=token)[0] == 202
 
 
@@ -230,7 +230,7 @@ def test_an_address_without_a_token_sends_500_events_at_once(
         statuses.append(site.post({"events": batch}, Authorization="")[0])
     assert statuses == [202] * 20 + [429] * 20
     assert site.post(event(), Authorization="")[1]["code"] == "SlowDown"
-    for token in (site.token("ann"), site.admin()):
+    for token in (site.token("ann"), site.token("admin")):
         assert (
             site.post({"events": [event(client=f"c{n}") for n in range(500)]}, Authorization=token)[0] == 202
         )
@@ -259,7 +259,7 @@ def test_without_a_token_a_view_is_at_most_a_day_late(site: Site) -> None:
         "nobody": "",
         "guest": f"Bearer {guest['token']}",
         "ann": site.token("ann"),
-        "admin": site.admin(),
+        "admin": site.token("admin"),
     }
     hour = 3600
     for name, token in tokens.items():
@@ -464,7 +464,7 @@ def test_an_admin_lists_the_events_of_a_time_range_oldest_first(site: Site) -> N
     frame = f"url={PAGE}&from={start:%Y-%m-%dT%H:%M:%SZ}&to={start + timedelta(minutes=6):%Y-%m-%dT%H:%M:%SZ}"
     seen, cursor = [], ""
     while True:
-        page = site.get(f"/views/events?{frame}&limit=4{cursor}", Authorization=site.admin())
+        page = site.get(f"/views/events?{frame}&limit=4{cursor}", who="admin")
         seen += page["items"]
         if page["cursor"] is None:
             break
@@ -476,13 +476,13 @@ def test_an_admin_lists_the_events_of_a_time_range_oldest_first(site: Site) -> N
 def test_a_cursor_is_valid_only_for_its_own_query(site: Site) -> None:
     for i in range(3):
         site.post(event(i))
-    page = site.get(f"/views/events?url={PAGE}&limit=1", Authorization=site.admin())
+    page = site.get(f"/views/events?url={PAGE}&limit=1", who="admin")
     for query in (
         f"url={PAGE}/b&cursor={page['cursor']}",
         f"url={PAGE}&cursor=x",
         f"url={PAGE}&cursor={page['cursor']}x",
     ):
-        status, reply = site.call("GET", f"/views/events?{query}", Authorization=site.admin())
+        status, reply = site.call("GET", f"/views/events?{query}", who="admin")
         assert (status, reply["code"]) == (400, "BadCursor")
     token = auth.mint(settings.current(), "me", scope="admin")
     with pytest.raises(BadCursor):
@@ -587,7 +587,7 @@ def test_a_client_id_may_contain_a_hash_sign(site: Site) -> None:
     for client in ("a#CID#b", "#", "a#b"):
         assert site.post(event(client=client))[1]["accepted"] == 1
     site.settle()
-    seen = site.get(f"/views/events?url={PAGE}", Authorization=site.admin())["items"]
+    seen = site.get(f"/views/events?url={PAGE}", who="admin")["items"]
     assert sorted(view["clientId"] for view in seen) == ["#", "a#CID#b", "a#b"]
     assert site.get(f"/views?url={PAGE}")["visitors"] == 3
 

@@ -14,7 +14,7 @@ from chalicelib.aggregates import quarantine
 from chalicelib.aggregates.quarantine import Poison
 from chalicelib.dynamo.items import Item, pack
 from local.engines.engine import start
-from tests.support.pages import find_accessibility_violations, measure_overflow, open_page, token
+from tests.support.pages import find_accessibility_violations, measure_overflow, open_page
 from tests.support.running import Run
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ EVIL = "<img src=x onerror='document.title=1'>"
 def admin_page(browser: Browser, product: Run, **context: Any) -> Iterator[Page]:
     """Open the admin page with the token of an admin."""
     with open_page(browser, f"{product.page}web/admin.html", **context) as page:
-        sign_in(page, token(product, "admin-1", "admin"))
+        sign_in(page, product.token("admin-1", "admin"))
         page.get_by_text("Signed in as admin-1").wait_for()
         yield page
 
@@ -39,7 +39,7 @@ def sign_in(page: Page, text: str) -> None:
 
 def comment(product: Run, item: str, author: str, text: str) -> None:
     body = {"rating": 2, "language": "en", "text": text}
-    assert product.call("POST", f"/products/{item}/comments", body, token(product, author))[0] == 201
+    assert product.call("POST", f"/products/{item}/comments", body, product.token(author))[0] == 201
 
 
 def put(product: Run, *items: Item) -> None:
@@ -57,7 +57,7 @@ def card(page: Page, title: str) -> Locator:
 
 
 def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: Run) -> None:
-    right = token(product, "admin-1", "admin")
+    right = product.token("admin-1", "admin")
     with admin_page(browser, product) as page:
         assert page.evaluate("Object.keys(sessionStorage)") == ["hubbub.admin"]
         assert page.evaluate("localStorage.length") == 0
@@ -85,11 +85,11 @@ def test_a_refused_token_is_forgotten_with_a_reason(
     browser: Browser, product: Run, sub: str, said: str
 ) -> None:
     with open_page(browser, f"{product.page}web/admin.html") as page:
-        sign_in(page, token(product, sub) if sub else "nonsense")
+        sign_in(page, product.token(sub) if sub else "nonsense")
         page.locator("#notice").get_by_text(said, exact=True).wait_for()
         assert page.evaluate("sessionStorage.length") == 0
         assert not page.locator("#signed-in").is_visible()
-        sign_in(page, f"Bearer {token(product, 'admin-1', 'admin')}")
+        sign_in(page, f"Bearer {product.token('admin-1', 'admin')}")
         page.get_by_text("Signed in as admin-1").wait_for()
         assert not page.locator("#notice").is_visible()
 
@@ -100,7 +100,7 @@ def test_no_link_makes_the_page_send_the_token_to_another_address(browser: Brows
     with open_page(browser, "about:blank") as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{product.page}web/admin.html?api=http://evil.example/#http://evil.example/")
-        sign_in(page, token(product, "admin-1", "admin"))
+        sign_in(page, product.token("admin-1", "admin"))
         card(page, "Stream").get_by_text("write-to-count delay", exact=True).wait_for()
     assert len(asked) > 10
     assert [url for url in asked if not url.startswith(product.page)] == []
@@ -132,22 +132,22 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
         comments.nth(1).wait_for()
         assert [EVIL in text for text in comments.all_inner_texts()] == [True, True]
         assert page.locator("#comments article img").count() == 0
-    assert product.call("GET", "/products/boot/hidden", token=token(product, "a", "admin"))[1]["items"] == []
+    assert product.call("GET", "/products/boot/hidden", token=product.token("a", "admin"))[1]["items"] == []
 
 
 def test_the_queue_is_decided_with_keys(browser: Browser, product: Run) -> None:
     """Approve, keep, hide and delete what waits, in the order of time."""
-    who = token(product, "admin-2", "admin")
+    who = product.token("admin-2", "admin")
     assert product.call("PUT", "/products/queue", {"approve": True}, who)[0] == 201
     for author in ("ann", "bob", "eve"):
         comment(product, "queue", author, f"{EVIL} of {author}")
     comment(product, "open", "dan", "A reported text.")
     [made] = product.call("GET", "/products/open/comments")[1]["items"]
     path = f"/products/open/comments/{made['id']}"
-    assert product.call("POST", f"{path}/replies", {"text": "A reply."}, token(product, "fay"))[0] == 201
+    assert product.call("POST", f"{path}/replies", {"text": "A reply."}, product.token("fay"))[0] == 201
     [reply] = product.call("GET", f"{path}/replies")[1]["items"]
     for reader, body in (("ann", {"reason": "Spam"}), ("bob", {"reason": "Rude", "reply": reply["id"]})):
-        assert product.call("POST", f"{path}/reports", body, token(product, reader))[0] == 201
+        assert product.call("POST", f"{path}/reports", body, product.token(reader))[0] == 201
     with admin_page(browser, product) as page:
         queue = card(page, "Moderation queue")
         texts = queue.get_by_role("article")
@@ -233,7 +233,7 @@ def test_a_report_is_dismissed_and_another_one_bans(browser: Browser, product: R
         page.route("**/chat/reports", lambda route: route.fulfill(json={"items": items, "cursor": None}))
         page.route("**/chat/reports/*", act)
         page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token(product, "admin-1", "admin"))
+        sign_in(page, product.token("admin-1", "admin"))
         reports = card(page, "Chat reports").get_by_role("article")
         reports.filter(has_text="first").get_by_role("button", name="Dismiss").click()
         reports.filter(has_text="first").wait_for(state="detached")
@@ -248,7 +248,7 @@ def test_a_report_is_dismissed_and_another_one_bans(browser: Browser, product: R
 
 
 def test_lists_are_searched_and_lead_to_what_they_name(browser: Browser, product: Run) -> None:
-    admin = token(product, "a", "admin")
+    admin = product.token("a", "admin")
     for name in ("spring", "autumn"):
         body = {"title": f"The {name} hunt", "paths": ["a"], "limit": 1}
         assert product.call("PUT", f"/challenges/{name}", body, admin)[0] == 201
@@ -291,7 +291,7 @@ def test_a_stalled_stream_is_highlighted(browser: Browser, product: Run) -> None
     with open_page(browser, "about:blank") as page:
         page.route("**/lag", lambda route: route.fulfill(json=late))
         page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token(product, "admin-1", "admin"))
+        sign_in(page, product.token("admin-1", "admin"))
         card(page, "Stream").get_by_text("13 min or more").wait_for()
         assert "late" in str(page.locator("#lag").get_attribute("class"))
 
@@ -300,7 +300,7 @@ def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: R
     with open_page(browser, "about:blank") as page:
         page.route("**/quarantine", lambda route: route.abort())
         page.goto(f"{product.page}web/admin.html")
-        sign_in(page, token(product, "admin-1", "admin"))
+        sign_in(page, product.token("admin-1", "admin"))
         card(page, "Stream").get_by_text("No response from the server. Please try again.").wait_for()
         page.unroute("**/quarantine")
         card(page, "Stream").get_by_role("button", name="Retry").click()
@@ -313,7 +313,7 @@ def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: R
 
 
 def test_a_board_has_a_page_with_its_players(browser: Browser, product: Run) -> None:
-    admin = token(product, "a", "admin")
+    admin = product.token("a", "admin")
     board = {"title": "Hop", "unit": "cm", "operator": "set"}
     assert product.call("PUT", "/leaderboards/hop", board, admin)[0] == 201
     for number in range(25):
@@ -424,7 +424,7 @@ def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
         form.get_by_text("Loaded: www.example.org.").wait_for()
         assert form.get_by_label("Paths").input_value() == "/blog/*\n/"
         assert form.get_by_label("only these").input_value() == "page, id"
-    site = product.call("GET", "/sites/www.example.org", token=token(product, "admin-1", "admin"))[1]
+    site = product.call("GET", "/sites/www.example.org", token=product.token("admin-1", "admin"))[1]
     assert site == {
         "site": "www.example.org",
         "timezone": "Asia/Kathmandu",
@@ -455,7 +455,7 @@ def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> No
         form.get_by_text("Loaded: Treasure hunt.").wait_for()
     challenge = product.call("GET", "/challenges/hunt")[1]
     assert (challenge["limit"], challenge["ranked"]) == (2, True)
-    found = product.call("POST", "/challenges/hunt/paths", {"path": "oak/well"}, token(product, "me"))
+    found = product.call("POST", "/challenges/hunt/paths", {"path": "oak/well"}, product.token("me"))
     assert found == (201, {"path": "oak/well", "found": 1, "limit": 2})
 
 
@@ -467,7 +467,7 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
     with open_page(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
         assert find_accessibility_violations(page) == []
         assert measure_overflow(page) <= 0
-        sign_in(page, token(product, "admin-1", "admin"))
+        sign_in(page, product.token("admin-1", "admin"))
         shown = page.locator("#sign-out").bounding_box()
         assert shown
         assert shown["x"] + shown["width"] <= 360, "the button that signs out is in the window"
@@ -483,7 +483,7 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
 
 def test_it_speaks_german(browser: Browser, product: Run) -> None:
     with open_page(browser, f"{product.page}web/admin.html", locale="de-DE") as page:
-        page.get_by_role("textbox", name="Token").fill(token(product, "admin-1", "admin"))
+        page.get_by_role("textbox", name="Token").fill(product.token("admin-1", "admin"))
         page.get_by_role("button", name="Anmelden").click()
         page.get_by_text("Angemeldet als admin-1").wait_for()
         card(page, "Chat-Meldungen").get_by_text("Keine Meldungen.").or_(

@@ -81,25 +81,20 @@ def test_a_user_of_the_provider_is_no_admin(page: Page, provider: Provider) -> N
     page.get_by_role("button", name="Sign in with your account").wait_for()
 
 
-@pytest.mark.parametrize(
-    ("overrides", "claims", "said"),
-    [
+def test_a_reply_of_another_sign_in_is_refused(page: Page, provider: Provider) -> None:
+    claims = provider.claims
+    for overrides, changed, said in (
         ({"state": "of-another"}, {}, "`state` is that of another sign-in."),
         ({}, {"nonce": "of-another"}, "`nonce` is that of another sign-in."),
         ({"code": "stolen"}, {}, "The code is not valid."),
         ({"error": "access_denied"}, {}, "access_denied"),
-    ],
-)
-def test_a_reply_of_another_sign_in_is_refused(
-    page: Page, provider: Provider, overrides: dict[str, str], claims: dict[str, str], said: str
-) -> None:
-    provider.overrides = overrides
-    provider.claims |= claims
-    sign_in(page)
-    page.locator("#notice").get_by_text(f"The sign-in failed. {said}").wait_for()
-    assert page.evaluate("sessionStorage.length") == 0
-    assert page.evaluate("location.search") == ""
-    assert not page.locator("#signed-in").is_visible()
+    ):
+        provider.overrides, provider.claims = overrides, claims | changed
+        sign_in(page)
+        page.locator("#notice").get_by_text(f"The sign-in failed. {said}").wait_for()
+        assert page.evaluate("sessionStorage.length") == 0
+        assert page.evaluate("location.search") == ""
+        assert not page.locator("#signed-in").is_visible()
 
 
 def test_a_link_with_a_code_signs_nobody_in(browser: Browser, stage: Run) -> None:

@@ -16,7 +16,7 @@ import app
 from chalicelib.api.openapi import describe
 from ops import client
 from tests.support.other_site import OtherSite
-from tests.support.pages import open_page, token
+from tests.support.pages import open_page
 from tests.support.running import Run, until
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def check(told: dict[str, Any]) -> None:
 @NODE
 def test_the_story_in_node(run: Run) -> None:
     command = ["node", "--experimental-websocket", "--no-warnings", str(STORY / "main.mjs")]
-    admin = token(run, "admin-1", scope="admin")
+    admin = run.token("admin-1", scope="admin")
     done = subprocess.run(
         [*command, run.page.rstrip("/"), admin], capture_output=True, text=True, timeout=180, check=False
     )
@@ -91,17 +91,18 @@ def test_the_story_in_node(run: Run) -> None:
     check(json.loads(done.stdout))
 
 
-def test_the_story_in_a_browser_on_another_site(run: Run, browser: Browser) -> None:
+def test_the_story_in_a_browser_on_another_site(product: Run, browser: Browser) -> None:
     source = (STORY / "story.js").read_text().replace("export async function", "async function")
     with OtherSite() as site:
+        library = f"{product.page}web/lib/hubbub.js"
         html = (
-            f'<!doctype html><script type="module">import * as client from "{run.page}web/lib/hubbub.js";\n'
+            f'<!doctype html><script type="module">import * as client from "{library}";\n'
             f"{source}\nwindow.begin = (...given) => run(client, ...given);</script>"
         )
-        site.policy = f"script-src 'unsafe-inline' {run.page}"
+        site.policy = f"script-src 'unsafe-inline' {product.page}"
         with open_page(browser, site.publish("/", html)) as page:
             page.wait_for_function("Boolean(window.begin)")
-            arguments = [run.page.rstrip("/"), token(run, "admin-1", scope="admin")]
+            arguments = [product.page.rstrip("/"), product.token("admin-1", scope="admin")]
             check(page.evaluate("([api, admin]) => begin(api, admin)", arguments))
             guest = page.evaluate("localStorage.getItem(Object.keys(localStorage)[0])")
             assert json.loads(guest)["name"] == "Ann Lee"
@@ -123,13 +124,13 @@ async (url) => {
 """
 
 
-def test_a_cut_socket_reconnects_with_the_current_value(run: Run, browser: Browser, blank: str) -> None:
+def test_a_cut_socket_reconnects_with_the_current_value(product: Run, browser: Browser, blank: str) -> None:
     with open_page(browser, blank) as page:
-        page.evaluate(RECONNECT, run.page)
+        page.evaluate(RECONNECT, product.page)
         page.wait_for_function("states.at(-1) === true && values.at(-1) === 0")
         page.evaluate("cut()")
         page.wait_for_function("states.at(-1) === false")
-        run.post({"url": "example.org/cut", "time": _now(), "clientId": "c"})
+        product.post({"url": "example.org/cut", "time": _now(), "clientId": "c"})
         page.wait_for_function("states.at(-1) === true && values.at(-1) === 1")
         page.evaluate("stop()")
         page.wait_for_function("sockets.every((socket) => socket.readyState === WebSocket.CLOSED)")
@@ -146,11 +147,11 @@ async (url) => {
 """
 
 
-def test_a_value_is_polled_while_no_socket_can_be_opened(run: Run, browser: Browser, blank: str) -> None:
+def test_a_value_is_polled_while_no_socket_can_be_opened(product: Run, browser: Browser, blank: str) -> None:
     with open_page(browser, blank) as page:
-        page.evaluate(POLL, run.page)
+        page.evaluate(POLL, product.page)
         page.wait_for_function("values.at(-1) === 0")
-        run.post({"url": "example.org/poll", "time": _now(), "clientId": "c"})
+        product.post({"url": "example.org/poll", "time": _now(), "clientId": "c"})
         page.wait_for_function("values.at(-1) === 1")
         page.evaluate("stop()")
 
@@ -161,7 +162,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str) -> None:
+def test_a_resumed_chat_keeps_its_partner(product: Run, browser: Browser, blank: str) -> None:
     enter = """
     async ([url, resume]) => {
       const { Hubbub } = await import(url + "web/lib/hubbub.js");
@@ -172,12 +173,12 @@ def test_a_resumed_chat_keeps_its_partner(run: Run, browser: Browser, blank: str
     """
     with open_page(browser, blank) as first, open_page(browser, blank) as other:
         for page in (first, other):
-            page.evaluate(enter, [run.page, ""])
+            page.evaluate(enter, [product.page, ""])
         for page in (first, other):
             page.wait_for_function("chat.state === 'matched' && chat.resumeToken")
         resume = first.evaluate("chat.suspend(), chat.resumeToken")
         first.reload()
-        first.evaluate(enter, [run.page, resume])
+        first.evaluate(enter, [product.page, resume])
         first.wait_for_function("chat.state === 'matched'")
         other.wait_for_function("chat.state === 'matched'")
         until(lambda: other.evaluate("chat.sendMessage('still here?').then(() => true, () => false)"), "sent")
@@ -199,10 +200,10 @@ async ([url, lobby]) => {
 """
 
 
-def test_a_partner_out_of_reach_is_noticed_within_seconds(run: Run, browser: Browser, blank: str) -> None:
+def test_a_partner_out_of_reach_is_noticed_within_seconds(product: Run, browser: Browser, blank: str) -> None:
     with open_page(browser, blank) as first, open_page(browser, blank) as other:
         for page in (first, other):
-            page.evaluate(FREEZE, [run.page, "frozen"])
+            page.evaluate(FREEZE, [product.page, "frozen"])
         for page in (first, other):
             page.wait_for_function("chat.state === 'matched'")
         name = first.evaluate("chat.pair")

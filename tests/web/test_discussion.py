@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import running
 from tests.support.other_site import OtherSite
-from tests.support.pages import find_accessibility_violations, measure_overflow, open_page, token
+from tests.support.pages import find_accessibility_violations, measure_overflow, open_page
 from tests.support.running import Run, until
 from tests.web.test_dropins import comment, comments
 
@@ -41,7 +41,7 @@ def product(shop: OtherSite, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def admin(run: Run, method: str, path: str, body: Any = None) -> Any:
-    status, answer = run.call(method, path, body, token(run, "admin-1", "admin"))
+    status, answer = run.call(method, path, body, run.token("admin-1", "admin"))
     assert status < 300, answer
     return answer
 
@@ -120,7 +120,7 @@ def test_a_pending_comment_is_shown_to_its_author_until_it_is_approved(
 def test_a_reader_reports_a_comment_and_a_reply(browser: Browser, product: Run, shop: OtherSite) -> None:
     made = comment(product, "author", "reported", text="An insult.")
     path = f"/products/reported/comments/{made['id']}/replies"
-    assert product.call("POST", path, {"text": "Another."}, token(product, "replier"))[0] == 201
+    assert product.call("POST", path, {"text": "Another."}, product.token("replier"))[0] == 201
     with open_page(browser, shop.publish("/page", comments(product, "reported", "reader"))) as page:
         page.get_by_role("button", name="1 reply").click()
         page.get_by_text("Another.").wait_for()

@@ -23,7 +23,6 @@ from tests.support.pages import (
     find_overlaps,
     measure_overflow,
     open_page,
-    token,
 )
 from tests.support.running import Run, until
 
@@ -240,7 +239,7 @@ def test_hash_routes_are_pages_on_request(browser: Browser, product: Run, shop: 
         "<script>fetch('FILE').then((file) => file.text()).then((text) => (0, eval)(text))</script>",
         "<script>const tag = document.createElement('script'); tag.src = 'FILE'; tag.dataset.local = '';"
         "tag.async = true; document.head.append(tag)</script>",
-        '<script data-local src="FILE?v=2" defer></script>',
+        pytest.param('<script data-local src="FILE?v=2" defer></script>', marks=pytest.mark.long),
     ],
     ids=["module", "rocket loader", "tag manager", "defer"],
 )
@@ -444,20 +443,25 @@ OPTIONS = 'data-api="STRANGER" data-query="keep" data-seconds="1"'
 DOCUMENT = ("referrer", "querySelector", "visibilityState", "addEventListener", "head", "body", "baseURI")
 
 
+CLOBBERING = {
+    "img": f'<img name="currentScript" {OPTIONS}>',
+    "form": f'<form name="currentScript" {OPTIONS}></form>',
+    "two": f'<object name="currentScript" {OPTIONS}></object><embed name="currentScript" {OPTIONS}>',
+    "canonical": f'<link rel="canonical" href="STRANGER/?{SECRET}">',
+    "others": "".join(f'<img name="{name}">' for name in DOCUMENT)
+    + '<a id="addEventListener"></a><a id="doNotTrack"></a>',
+    "hubbub": '<a id="hubbub"></a><a id="hubbub" name="goal"></a><a id="hubbub" name="counts"></a>',
+    "frame": '<iframe name="hubbub" sandbox="allow-scripts" srcdoc="x"></iframe>',
+}
+
+
 @pytest.mark.security
 @pytest.mark.parametrize(
     "html",
     [
-        f'<img name="currentScript" {OPTIONS}>',
-        f'<form name="currentScript" {OPTIONS}></form>',
-        f'<object name="currentScript" {OPTIONS}></object><embed name="currentScript" {OPTIONS}>',
-        f'<link rel="canonical" href="STRANGER/?{SECRET}">',
-        "".join(f'<img name="{name}">' for name in DOCUMENT)
-        + '<a id="addEventListener"></a><a id="doNotTrack"></a>',
-        '<a id="hubbub"></a><a id="hubbub" name="goal"></a><a id="hubbub" name="counts"></a>',
-        '<iframe name="hubbub" sandbox="allow-scripts" srcdoc="x"></iframe>',
+        pytest.param(html, marks=() if name in ("two", "others") else pytest.mark.long, id=name)
+        for name, html in CLOBBERING.items()
     ],
-    ids=["img", "form", "two", "canonical", "others", "hubbub", "frame"],
 )
 def test_no_element_of_a_page_can_stand_for_the_beacons_own_script(
     browser: Browser, product: Run, shop: OtherSite, html: str, monkeypatch: pytest.MonkeyPatch
@@ -494,14 +498,14 @@ def comment(
     product: Run, author: str, item: str, rating: int = 5, text: str = "Fits.", language: str = "en"
 ) -> Any:
     body = {"rating": rating, "language": language, "text": text}
-    status, made = product.call("POST", f"/products/{item}/comments", body, token(product, author))
+    status, made = product.call("POST", f"/products/{item}/comments", body, product.token(author))
     assert status == 201, made
     return made
 
 
 def comments(product: Run, item: str, author: str = "", **said: str) -> Any:
     """Return the example with another product and an optional token, as a site's server would write it."""
-    said |= {"token": token(product, author)} if author else {}
+    said |= {"token": product.token(author)} if author else {}
     attributes = "".join(f' {name}="{value}"' for name, value in said.items())
     return example(
         product,
@@ -557,7 +561,7 @@ def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
 
 
 def define(product: Run, item: str, **fields: str) -> None:
-    assert product.call("PUT", f"/products/{item}", fields, token(product, "admin", "admin"))[0] == 201
+    assert product.call("PUT", f"/products/{item}", fields, product.token("admin", "admin"))[0] == 201
 
 
 def test_a_discussion_has_no_stars_and_takes_many_comments_of_an_author(
@@ -663,7 +667,7 @@ def test_a_visitor_finds_a_comment_helpful_and_replies_on_a_foreign_page(
     path = f"/products/boot/comments/{comment(product, 'other', 'boot')['id']}"
     for number in range(11):
         body = {"text": f"reply {number} {EVIL}"}
-        assert product.call("POST", f"{path}/replies", body, token(product, "replier"))[0] == 201
+        assert product.call("POST", f"{path}/replies", body, product.token("replier"))[0] == 201
     with open_page(browser, shop.publish("/page", comments(product, "boot", "me"))) as page:
         helpful = page.get_by_role("button", name="Helpful")
         expect(helpful).to_have_attribute("aria-pressed", "false")
@@ -718,8 +722,8 @@ def test_a_visitor_without_a_token_sees_votes_and_replies_without_buttons_that_f
     from playwright.sync_api import expect
 
     path = f"/products/belt/comments/{comment(product, 'other', 'belt')['id']}"
-    assert product.call("PUT", f"{path}/vote", {}, token(product, "reader"))[0] == 201
-    assert product.call("POST", f"{path}/replies", {"text": "Yes."}, token(product, "reader"))[0] == 201
+    assert product.call("PUT", f"{path}/vote", {}, product.token("reader"))[0] == 201
+    assert product.call("POST", f"{path}/replies", {"text": "Yes."}, product.token("reader"))[0] == 201
     comment(product, "another", "belt")
     with open_page(browser, shop.publish("/page", comments(product, "belt"))) as page:
         expect(page.get_by_text("1 person found this helpful")).to_be_visible()
@@ -767,14 +771,14 @@ def test_a_token_can_come_from_a_function_and_the_page_is_notified_when_it_expir
               widget.getToken = async () => old;
               widget.setAttribute("language", "de");
             }""",
-            token(product, "me")[:-4] + "AAAA",
+            product.token("me")[:-4] + "AAAA",
         )
         rate(page, 3, "Geht so.", "Comment")
         page.evaluate("window.asked.then(() => true)")
         page.get_by_role("alert").filter(has_text="Please sign in again.").wait_for()
         page.evaluate(
             "new_ => { document.querySelector('hubbub-comments').getToken = async () => new_ }",
-            token(product, "me"),
+            product.token("me"),
         )
         page.get_by_role("button", name="Comment", exact=True).click()
         page.locator("[part~=mine] [lang=de]:has-text('Geht so.')").wait_for()
@@ -798,7 +802,7 @@ def test_a_new_comment_of_another_visitor_is_announced_over_the_socket(
 
 def board(product: Run, name: str, players: int, title: str = "City marathon", max_: int = 600) -> None:
     body = {"title": title, "unit": "minutes", "decimals": 2, "max": max_, "order": "asc", "operator": "best"}
-    assert product.call("PUT", f"/leaderboards/{name}", body, token(product, "admin-1", "admin"))[0] == 201
+    assert product.call("PUT", f"/leaderboards/{name}", body, product.token("admin-1", "admin"))[0] == 201
     for i in range(players):
         score(product, name, f"R{i + 1}", 120 + i)
     wanted = {"players": players}
@@ -808,7 +812,7 @@ def board(product: Run, name: str, players: int, title: str = "City marathon", m
 def score(product: Run, name: str, player: str, value: float) -> None:
     body = {"id": f"{player}-{value}", "value": value, "player": player}
     assert (
-        product.call("POST", f"/leaderboards/{name}/scores", body, token(product, "admin-1", "admin"))[0]
+        product.call("POST", f"/leaderboards/{name}/scores", body, product.token("admin-1", "admin"))[0]
         == 201
     )
 
@@ -918,7 +922,7 @@ def test_a_season_that_recurs_shows_its_end_and_equal_scores_their_own_places(
 ) -> None:
     resets = {"every": "month", "timezone": "Europe/Berlin"}
     board = {"title": "Of the month", "operator": "best", "ties": "first", "resets": resets}
-    admin = token(product, "admin-1", "admin")
+    admin = product.token("admin-1", "admin")
     assert product.call("PUT", "/leaderboards/monthly", board, admin)[0] == 201
     for player in ("second", "first", "third"):
         time = f"2026-11-21T10:00:0{('first', 'second', 'third').index(player)}Z"
@@ -932,13 +936,13 @@ def test_a_season_that_recurs_shows_its_end_and_equal_scores_their_own_places(
 
 def hunt(product: Run, name: str, **said: object) -> None:
     body = {"title": "Treasure hunt", "paths": ["oak/well", "oak/mill", "elm"], "limit": 3, "ranked": True}
-    admin = token(product, "admin-1", "admin")
+    admin = product.token("admin-1", "admin")
     assert product.call("PUT", f"/challenges/{name}", body | said, admin)[0] == 201
 
 
 def find(product: Run, name: str, player: str, *paths: str) -> None:
     for path in paths:
-        made = product.call("POST", f"/challenges/{name}/paths", {"path": path}, token(product, player))
+        made = product.call("POST", f"/challenges/{name}/paths", {"path": path}, product.token(player))
         assert made[0] == 201, made
 
 
@@ -1028,23 +1032,23 @@ def test_a_challenge_needs_a_token_where_guests_are_not_wanted(
               window.asked = new Promise((done) => widget.addEventListener("hubbub-unauthorized", done));
               widget.token = old;
             }""",
-            token(product, "me")[:-4] + "AAAA",
+            product.token("me")[:-4] + "AAAA",
         )
         page.evaluate("window.asked.then(() => true)")
         page.evaluate(
-            "now => { document.querySelector('hubbub-challenge').token = now }", token(product, "me")
+            "now => { document.querySelector('hubbub-challenge').token = now }", product.token("me")
         )
         guess(page, "elm")
         page.get_by_text("elm is correct.").wait_for()
         assert not page.get_by_role("table").is_visible(), "its players are not ranked"
-    assert product.call("GET", "/challenges/members/players/me", token=token(product, "me"))[1]["found"] == 1
+    assert product.call("GET", "/challenges/members/players/me", token=product.token("me"))[1]["found"] == 1
 
 
 def test_where_guests_may_not_play_a_visitor_is_asked_to_sign_in(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
     hunt(product, "no-guests", guests=False)
-    admin = token(product, "admin-1", "admin")
+    admin = product.token("admin-1", "admin")
     for name, body in (("no-guests", {"guests": False}), ("server", {"submit": "server"})):
         assert product.call("PUT", f"/leaderboards/{name}", {"title": "Race"} | body, admin)[0] == 201
     boards = [leaderboard(product, name, submit="", guest="") for name in ("no-guests", "server")]
@@ -1203,6 +1207,7 @@ def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
         other.locator("[part~=theirs]", has_text="still there?").wait_for()
 
 
+@pytest.mark.long
 def test_a_message_that_was_refused_can_be_sent_again_and_a_stranger_reported(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
@@ -1226,7 +1231,7 @@ def test_a_message_that_was_refused_can_be_sent_again_and_a_stranger_reported(
         other.get_by_role("button", name="Send report").click()
         other.get_by_text("Your report was sent.").wait_for()
         page.get_by_text("Waiting for a stranger").wait_for()
-    reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
+    reports = product.call("GET", "/chat/reports", token=product.token("a", "admin"))[1]["items"]
     assert [report["reason"] for report in reports if report["lobby"] == "told"] == ["Advertising"]
 
 
@@ -1242,7 +1247,7 @@ def test_a_report_has_the_last_messages_that_fit(browser: Browser, product: Run,
         first.get_by_role("button", name="Send report").click()
         for page in (first, other):
             page.get_by_text("Waiting for a stranger").wait_for()
-    reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
+    reports = product.call("GET", "/chat/reports", token=product.token("a", "admin"))[1]["items"]
     [report] = [report for report in reports if report["lobby"] == "spam"]
     assert report["messages"] == [{"author": "reported", "text": text, "proved": True} for text in texts[1:]]
 
@@ -1259,7 +1264,7 @@ def test_a_stranger_that_has_left_can_be_reported(browser: Browser, product: Run
         page.get_by_role("button", name="Send report").click()
         page.get_by_text("Your report was sent.").wait_for()
         assert offered(page) == ["Next", "Leave"]
-    reports = product.call("GET", "/chat/reports", token=token(product, "a", "admin"))[1]["items"]
+    reports = product.call("GET", "/chat/reports", token=product.token("a", "admin"))[1]["items"]
     [report] = [report for report in reports if report["lobby"] == "gone"]
     assert report["messages"] == [{"author": "reported", "text": "an insult", "proved": True}]
 
@@ -1285,7 +1290,11 @@ FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # an emoji of several joi
 PERSIAN = "\u0645\u06cc\u200c\u0631\u0648\u0645"  # with a joiner between two letters
 
 
-@pytest.mark.parametrize("name", ["Bo Smith ", f"{FAMILY} Bo", PERSIAN], ids=["blank", "emoji", "Persian"])
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(name, marks=pytest.mark.long) for name in ("Bo Smith ", PERSIAN)), f"{FAMILY} Bo"],
+    ids=["blank", "Persian", "emoji"],
+)
 def test_a_guest_has_one_name_in_all_widgets_and_can_change_it(
     browser: Browser, product: Run, shop: OtherSite, name: str
 ) -> None:
@@ -1371,7 +1380,9 @@ def test_a_guest_lasts_as_long_as_the_page_where_storage_is_forbidden(
             page.get_by_text(f"You have found {number} of 3.").wait_for()
 
 
-@pytest.mark.parametrize("language", ["de", "de_AT", "de-CH"])
+@pytest.mark.parametrize(
+    "language", ["de_AT", *(pytest.param(language, marks=pytest.mark.long) for language in ("de", "de-CH"))]
+)
 def test_the_widgets_speak_the_language_of_the_page(
     browser: Browser, product: Run, shop: OtherSite, language: str
 ) -> None:
@@ -1451,7 +1462,7 @@ def test_the_widgets_are_accessible_and_fit_a_phone(browser: Browser, product: R
             leaderboard(product, "phone", player="W" * 60, submit="", distribution="", guest=""),
             "123,456,789.25",
         ),
-        (challenge(product, "phone", token=token(product, "me")), "You have found 2 of 3."),
+        (challenge(product, "phone", token=product.token("me")), "You have found 2 of 3."),
         (challenge(product, "phone"), "Your name"),
         (challenge(product, "missing"), "There is no challenge named missing."),
         (leaderboard(product, "missing"), "There is no leaderboard named missing."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -65,23 +66,20 @@ def read(page: Page, part: str) -> list[str]:
     return page.locator(part).all_inner_texts()
 
 
-@pytest.mark.parametrize(
-    ("feature", "part"),
-    [
-        ("views", "[part=page] a"),
-        ("leaderboard", "[part=table] tbody tr"),
-        ("challenge", "[part=leaders] tbody tr"),
-        ("comments", "[part~=comment] [part=text]"),
-    ],
-)
-def test_the_lines_beside_a_feature_show_the_same_on_another_site(
-    browser: Browser, page: Page, feature: str, part: str
-) -> None:
-    show(page, feature)
-    shown = read(page, f"#{feature} {part}")
-    assert len(shown) >= 2
-    with OtherSite() as site, open_page(browser, pasted(site, page, feature)) as other:
-        assert read(other, part) == shown
+def test_the_lines_beside_a_feature_show_the_same_on_another_site(browser: Browser, page: Page) -> None:
+    parts = {
+        "views": "[part=page] a",
+        "leaderboard": "[part=table] tbody tr",
+        "challenge": "[part=leaders] tbody tr",
+        "comments": "[part~=comment] [part=text]",
+    }
+    show(page, *parts)
+    shown = {feature: read(page, f"#{feature} {part}") for feature, part in parts.items()}
+    assert min(map(len, shown.values())) >= 2
+    with OtherSite() as site:
+        for feature, part in parts.items():
+            with open_page(browser, pasted(site, page, feature)) as other:
+                assert read(other, part) == shown[feature]
 
 
 def pasted(site: OtherSite, page: Page, feature: str) -> str:
@@ -214,11 +212,11 @@ def test_a_view_that_cannot_be_sent_says_so(page: Page) -> None:
     page.get_by_role("alert").get_by_text("No response from the server.").wait_for()
 
 
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_every_error_has_a_sentence_for_the_reader(page: Page, language: str) -> None:
+def test_every_error_has_a_sentence_for_the_reader(page: Page) -> None:
     description = describe(app.router, app.VERSION)
     every = set(description["components"]["schemas"]["Error"]["properties"]["code"]["enum"]) | OWN
-    for name, codes in {**widget_codes(), "pages": every}.items():
+    named = {**widget_codes(), "pages": every}
+    for language, (name, codes) in itertools.product(("en", "de"), named.items()):
         sentences = page.evaluate(ERRORS, f"./web/words-{language}/{name}.js")
         assert codes <= sentences.keys(), (name, codes - sentences.keys())
         for sentence in sentences.values():

@@ -14,7 +14,7 @@ import pytest
 from local.engines.engine import ROOT
 from ops.aws import page_bundle
 from tests.support.other_site import OtherSite
-from tests.support.pages import open_page, show, token, wait_until_live
+from tests.support.pages import open_page, show, wait_until_live
 from tests.support.running import Run, until
 
 pytestmark = pytest.mark.long  # the page's tests again, on the bundle of a package
@@ -170,7 +170,7 @@ def test_the_admin_page_works_with_few_files(browser: Browser, deployed: Run) ->
     with open_page(browser, "about:blank") as page:
         page.on("response", lambda answer: answers.append(answer))
         page.goto(f"{below(deployed)}/web/admin.html")
-        page.fill("#token", token(deployed, "admin-1", "admin"))
+        page.fill("#token", deployed.token("admin-1", "admin"))
         page.click("#sign-in button")
         page.wait_for_selector("#signed-in")
         page.wait_for_selector("#reports .list:has-text('report')")
