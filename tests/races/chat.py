@@ -6,27 +6,24 @@ knows only the contract: what was acknowledged must be so. `--load` runs two bus
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
 import os
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from chalicelib.api import auth
 from chalicelib.settings import Settings
-from tests.races import loaded
+from tests.races import Result, main, product
 from tests.support.running import ENVIRONMENT, Run
 
 SETTINGS = Settings(secret=ENVIRONMENT["HUBBUB_SECRET"])
@@ -396,13 +393,6 @@ RACES: dict[str, tuple[Race, str]] = {
 # -- run ---------------------------------------------------------------------------------------------------
 
 
-class Result(NamedTuple):
-    """The rounds of a race that were refused and played again, and the faults of the others."""
-
-    refused: int
-    faults: Counter[str]
-
-
 async def play(stage: Stage, name: str, rounds: int, at_a_time: int = 6) -> Result:
     """Play rounds of a race, some of them at a time."""
     race, how = RACES[name]
@@ -425,36 +415,15 @@ async def play(stage: Stage, name: str, rounds: int, at_a_time: int = 6) -> Resu
                         refused += 1
 
     await asyncio.gather(*map(play, range(rounds)))
-    return Result(refused, faults)
+    return Result(faults, refused)
 
 
 @contextmanager
 def running() -> Iterator[Stage]:
-    """Run the product."""
-    with tempfile.TemporaryDirectory() as folder:
-        stage = {"HUBBUB_CHAT_AGAIN_SECONDS": f"{AGAIN:.0f}"}
-        with Run(Path(folder) / "data", "--no-reload", environment=stage) as run:
-            yield Stage(run)
-
-
-def main() -> int:
-    """Play the races, and print the faults of each."""
-    parser = argparse.ArgumentParser(prog="python -m tests.races.chat", description=main.__doc__)
-    parser.add_argument("--rounds", type=int, default=100, help="of each race")
-    parser.add_argument("--load", action="store_true", help="beside two busy processes for each core")
-    parser.add_argument("--only", default="", help="the beginning of a race's name")
-    options = parser.parse_args()
-    failed = False
-    with running() as stage, loaded(options.load):
-        for name in (name for name in RACES if name.startswith(options.only)):
-            begun = time.monotonic()
-            refused, faults = asyncio.run(play(stage, name, options.rounds))
-            failed |= bool(faults)
-            told = "; ".join(f"{count} times: {fault}" for fault, count in faults.items()) or "no fault"
-            played = f"{options.rounds} rounds in {time.monotonic() - begun:.0f} s, {refused} refused"
-            print(f"{name}: {played}: {told}", flush=True)
-    return int(failed)
+    """Run the product, where two who have parted may soon meet again."""
+    with product(HUBBUB_CHAT_AGAIN_SECONDS=f"{AGAIN:.0f}") as run:
+        yield Stage(run)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(RACES, running, lambda stage, name, rounds: asyncio.run(play(stage, name, rounds))))

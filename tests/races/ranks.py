@@ -7,19 +7,15 @@ once all are counted it must be exact. `--load` runs two busy processes for each
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import sys
-import tempfile
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from decimal import Decimal
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -29,7 +25,7 @@ from chalicelib.leaderboards.scores import Submission
 from chalicelib.settings import Settings
 from local.engines.engine import start
 from ops.imports import scores as import_scores
-from tests.races import loaded
+from tests.races import Result, main, product
 from tests.support.running import ENVIRONMENT, Run
 
 ADMIN = auth.mint(Settings(secret=ENVIRONMENT["HUBBUB_SECRET"]), "admin", scope="admin")
@@ -191,8 +187,8 @@ Race = Callable[[Run, str, random.Random], None]
 RACES: dict[str, Race] = {"loss": loss, "mixed": mixed, "imported": imported}
 
 
-def play(run: Run, name: str, rounds: int, at_a_time: int = 4) -> Counter[str]:
-    """Play rounds of a race, some of them at a time. Return the faults."""
+def play(run: Run, name: str, rounds: int, at_a_time: int = 4) -> Result:
+    """Play rounds of a race, some of them at a time."""
     seed = os.urandom(3).hex()
 
     def play(number: int) -> str:
@@ -203,33 +199,8 @@ def play(run: Run, name: str, rounds: int, at_a_time: int = 4) -> Counter[str]:
         return ""
 
     with ThreadPoolExecutor(at_a_time) as threads:
-        return Counter(fault for fault in threads.map(play, range(rounds)) if fault)
-
-
-@contextmanager
-def running() -> Iterator[Run]:
-    """Run the product."""
-    with tempfile.TemporaryDirectory() as folder, Run(Path(folder) / "data", "--no-reload") as run:
-        yield run
-
-
-def main() -> int:
-    """Play the races, and print the faults of each."""
-    parser = argparse.ArgumentParser(prog="python -m tests.races.ranks", description=main.__doc__)
-    parser.add_argument("--rounds", type=int, default=100, help="of each race")
-    parser.add_argument("--load", action="store_true", help="beside two busy processes for each core")
-    parser.add_argument("--only", default="", help="the beginning of a race's name")
-    options = parser.parse_args()
-    failed = False
-    with running() as run, loaded(options.load):
-        for name in (name for name in RACES if name.startswith(options.only)):
-            begun = time.monotonic()
-            faults = play(run, name, options.rounds)
-            failed |= bool(faults)
-            told = "; ".join(f"{count} times: {fault}" for fault, count in faults.items()) or "no fault"
-            print(f"{name}: {options.rounds} rounds in {time.monotonic() - begun:.0f} s: {told}", flush=True)
-    return int(failed)
+        return Result(Counter(fault for fault in threads.map(play, range(rounds)) if fault))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(RACES, product, play))
