@@ -63,7 +63,10 @@ if TYPE_CHECKING:
 EngineTable = tuple[Engine, str, str]
 """An engine, the name of a table on it, and the ARN of the table's stream."""
 
-FIRST = ("test_contract.py", "test_mutants.py", "test_page.py", "test_rehearsal.py")
+FIRST = (
+    *("test_dropins.py", "test_contract.py", "test_rankings.py", "test_rehearsal.py"),
+    *("test_page.py", "test_admin_page.py", "test_provision.py", "test_mutants.py"),
+)
 """The files that take longest. They begin first, so that the others run beside them."""
 
 
@@ -75,7 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     shared = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     if shared:
         raise pytest.UsageError(f"{len(shared)} ids belong to several tests, the first is {shared[0]}")
-    items.sort(key=lambda item: item.path.name not in FIRST)
+    order = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 @pytest.fixture(scope="session")

@@ -239,7 +239,7 @@ def test_hash_routes_are_pages_on_request(browser: Browser, product: Run, shop: 
         "<script>fetch('FILE').then((file) => file.text()).then((text) => (0, eval)(text))</script>",
         "<script>const tag = document.createElement('script'); tag.src = 'FILE'; tag.dataset.local = '';"
         "tag.async = true; document.head.append(tag)</script>",
-        pytest.param('<script data-local src="FILE?v=2" defer></script>', marks=pytest.mark.long),
+        '<script data-local src="FILE?v=2" defer></script>',
     ],
     ids=["module", "rocket loader", "tag manager", "defer"],
 )
@@ -443,25 +443,20 @@ OPTIONS = 'data-api="STRANGER" data-query="keep" data-seconds="1"'
 DOCUMENT = ("referrer", "querySelector", "visibilityState", "addEventListener", "head", "body", "baseURI")
 
 
-CLOBBERING = {
-    "img": f'<img name="currentScript" {OPTIONS}>',
-    "form": f'<form name="currentScript" {OPTIONS}></form>',
-    "two": f'<object name="currentScript" {OPTIONS}></object><embed name="currentScript" {OPTIONS}>',
-    "canonical": f'<link rel="canonical" href="STRANGER/?{SECRET}">',
-    "others": "".join(f'<img name="{name}">' for name in DOCUMENT)
-    + '<a id="addEventListener"></a><a id="doNotTrack"></a>',
-    "hubbub": '<a id="hubbub"></a><a id="hubbub" name="goal"></a><a id="hubbub" name="counts"></a>',
-    "frame": '<iframe name="hubbub" sandbox="allow-scripts" srcdoc="x"></iframe>',
-}
-
-
 @pytest.mark.security
 @pytest.mark.parametrize(
     "html",
     [
-        pytest.param(html, marks=() if name in ("two", "others") else pytest.mark.long, id=name)
-        for name, html in CLOBBERING.items()
+        f'<img name="currentScript" {OPTIONS}>',
+        f'<form name="currentScript" {OPTIONS}></form>',
+        f'<object name="currentScript" {OPTIONS}></object><embed name="currentScript" {OPTIONS}>',
+        f'<link rel="canonical" href="STRANGER/?{SECRET}">',
+        "".join(f'<img name="{name}">' for name in DOCUMENT)
+        + '<a id="addEventListener"></a><a id="doNotTrack"></a>',
+        '<a id="hubbub"></a><a id="hubbub" name="goal"></a><a id="hubbub" name="counts"></a>',
+        '<iframe name="hubbub" sandbox="allow-scripts" srcdoc="x"></iframe>',
     ],
+    ids=["img", "form", "two", "canonical", "others", "hubbub", "frame"],
 )
 def test_no_element_of_a_page_can_stand_for_the_beacons_own_script(
     browser: Browser, product: Run, shop: OtherSite, html: str, monkeypatch: pytest.MonkeyPatch
@@ -1207,7 +1202,6 @@ def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
         other.locator("[part~=theirs]", has_text="still there?").wait_for()
 
 
-@pytest.mark.long
 def test_a_message_that_was_refused_can_be_sent_again_and_a_stranger_reported(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
@@ -1290,11 +1284,7 @@ FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"  # an emoji of several joi
 PERSIAN = "\u0645\u06cc\u200c\u0631\u0648\u0645"  # with a joiner between two letters
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*(pytest.param(name, marks=pytest.mark.long) for name in ("Bo Smith ", PERSIAN)), f"{FAMILY} Bo"],
-    ids=["blank", "Persian", "emoji"],
-)
+@pytest.mark.parametrize("name", ["Bo Smith ", f"{FAMILY} Bo", PERSIAN], ids=["blank", "emoji", "Persian"])
 def test_a_guest_has_one_name_in_all_widgets_and_can_change_it(
     browser: Browser, product: Run, shop: OtherSite, name: str
 ) -> None:
@@ -1380,9 +1370,7 @@ def test_a_guest_lasts_as_long_as_the_page_where_storage_is_forbidden(
             page.get_by_text(f"You have found {number} of 3.").wait_for()
 
 
-@pytest.mark.parametrize(
-    "language", ["de_AT", *(pytest.param(language, marks=pytest.mark.long) for language in ("de", "de-CH"))]
-)
+@pytest.mark.parametrize("language", ["de", "de_AT", "de-CH"])
 def test_the_widgets_speak_the_language_of_the_page(
     browser: Browser, product: Run, shop: OtherSite, language: str
 ) -> None:
