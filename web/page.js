@@ -1,18 +1,19 @@
 // The front page: what Hubbub is, and its features in the widgets that a site embeds, each beside its lines.
 
-import "./lib/language.js"; // first, because the widgets speak the language of the page
-import { allowsGuests, api, isLocal, refused, socket } from "./lib/config.js";
+// First, because the widgets speak the language of the page.
+import { allowsGuests, api, isLocal, refused, showHeader, socket, words } from "./lib/pages.js";
 import { make, onSubmit } from "./lib/dom.js";
-import { showHeader } from "./lib/header.js";
-import "./lib/calls.js";
 import { Hubbub } from "./lib/core.js";
-import { words } from "./lib/words.js";
 import "./widgets/views.js";
-import "./widgets/leaderboard.js";
-import "./widgets/challenge.js";
-import "./widgets/comments.js";
-import "./widgets/chat.js";
 
+// The other features load when they come near.
+const WIDGETS = {
+  leaderboard: () => import("./widgets/leaderboard.js"),
+  challenge: () => import("./widgets/challenge.js"),
+  comments: () => import("./widgets/comments.js"),
+  chat: () => import("./widgets/chat.js"),
+};
+const NEAR = "300px"; // from the window
 const CONFIRMED = 2000; // ms
 const FILLING = 15; // seconds for which the demo is being filled
 const text = words.front;
@@ -87,6 +88,20 @@ function showFeature(section) {
   );
 }
 
+/** Load the widget of a feature when it comes near, or at once if the address names one of its comments. */
+function loadWhenNear(section) {
+  const load = () => WIDGETS[section.id]().catch(() => section.querySelector(".shown").append(
+    make("p", { className: "problem", role: "alert" }, words.errors.Offline),
+  ));
+  const sight = new IntersectionObserver((seen) => {
+    if (!seen.some((entry) => entry.isIntersecting)) return;
+    sight.disconnect();
+    load();
+  }, { rootMargin: NEAR });
+  if (location.hash.startsWith("#comment-") && section.id === "comments") load();
+  else sight.observe(section);
+}
+
 /** Return a copy of an element that is connected to the API of this page, which may be on another host. */
 function connected(part) {
   const copy = part.cloneNode();
@@ -112,7 +127,7 @@ const isScript = ({ localName }) => localName === "script";
 /** Create the button that counts a view of this page by another visitor, and the line for its error. */
 function sender() {
   const problem = make("p", { className: "problem", role: "alert" });
-  const send = () => hub.postViews({
+  const send = () => hub.request("POST views", {
     url: location.origin + location.pathname,
     time: new Date().toISOString(),
     clientId: crypto.getRandomValues(new Uint32Array(3)).join("-"),
@@ -140,3 +155,4 @@ function remember(name, value) {
 showFrame();
 sections.forEach(showFeature);
 document.querySelector("main").hidden = false; // all parts of it at once, so that none moves another
+sections.filter(({ id }) => id in WIDGETS).forEach(loadWhenNear);

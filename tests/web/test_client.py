@@ -237,6 +237,6 @@ def test_npm_packs_the_client_with_its_types() -> None:
     [packed] = json.loads(done.stdout)
     assert {file["path"] for file in packed["files"]} == {
         *("package.json", "README.md", "lib/hubbub.d.ts", "lib/react.d.ts"),
-        *("lib/hubbub.js", "lib/core.js", "lib/calls.js", "lib/socket.js", "lib/chat.js"),
+        *("lib/hubbub.js", "lib/core.js", "lib/calls.js", "lib/chat.js"),
     }
     assert (packed["name"], packed["version"]) == ("hubbub-client", app.VERSION)

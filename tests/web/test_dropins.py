@@ -608,7 +608,9 @@ def test_stars_may_be_optional_and_the_page_gets_the_rating_for_search_engines(
             "() => document.querySelector('hubbub-comments').shadowRoot"
             ".querySelector('li [part=text]')?.textContent == 'Dark.'"
         )
-        found = json.loads(page.locator("head script[type='application/ld+json']").inner_text())
+        described = page.locator("head script[type='application/ld+json']")
+        until(lambda: '"ratingValue":3,' in described.inner_text(), "the new rating for search engines")
+        found = json.loads(described.inner_text())
         assert found["itemReviewed"] == {"@type": "Product", "name": "Lamp"}
         assert (found["ratingValue"], found["ratingCount"], found["reviewCount"]) == (3, 2, 2)
         page.evaluate("document.querySelector('hubbub-comments').remove()")

@@ -226,7 +226,7 @@ def test_every_error_has_a_sentence_for_the_reader(page: Page) -> None:
 TICKS = """
 async () => {
   const [{ histogram }, { formatsFor }] = await Promise.all([
-    import("./web/lib/histogram.js"), import("./web/lib/formats.js")]);
+    import("./web/lib/histogram.js"), import("./web/lib/dom.js")]);
   const buckets = Array.from({ length: 12 }, (_, i) => (
     { from: 987_200_000 + i * 40_000, to: 987_239_999 + i * 40_000, players: 1 }));
   const shown = { unit: "", text: { scores: String }, words: {}, formats: formatsFor("en") };

@@ -2,11 +2,11 @@
 
 import { make } from "../lib/dom.js";
 import { Histogram } from "../lib/histogram.js";
-import { count, formats, points } from "../lib/language.js";
-import { words } from "../lib/words.js";
+import { count, formats, points } from "../lib/pages.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { when } from "./list.js";
+import { words } from "./words.js";
 
 const ENTRIES = 20;
 const text = words.admin;

@@ -2,7 +2,7 @@
 
 import "../lib/calls.js";
 import { Hubbub, HubbubError } from "../lib/core.js";
-import { words } from "../lib/words.js";
+import { words } from "./words.js";
 
 const TIMEOUT = 10_000; // ms
 const KEY = "hubbub.admin";
@@ -26,9 +26,6 @@ export const token = {
 const hub = new Hubbub(new URL("..", location.href), {
   fetch: (url, options) => fetch(url, { ...options, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) }),
 });
-
-/** Return the configuration of the page at this stage. */
-export const getConfig = () => hub.getPageConfig();
 
 // The messages of these errors say which value was not accepted, and why.
 const DETAILED = ["BadRequest", "Unprocessable", "Conflict"];

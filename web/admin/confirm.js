@@ -1,7 +1,7 @@
 // A button that acts when it is pressed a second time.
 
 import { make } from "../lib/dom.js";
-import { words } from "../lib/words.js";
+import { words } from "./words.js";
 
 const PATIENCE = 4000; // ms in which it must be pressed again
 

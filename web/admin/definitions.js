@@ -1,7 +1,7 @@
 // The forms that define leaderboards, challenges and sites. The API validates their fields.
 
-import { words } from "../lib/words.js";
 import { call } from "./client.js";
+import { words } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 

@@ -1,9 +1,9 @@
 // A paginated list of the admin page, newest first. An error is shown in place of the page that failed.
 
 import { make } from "../lib/dom.js";
-import { dates, localTime } from "../lib/language.js";
-import { words } from "../lib/words.js";
+import { dates, localTime } from "../lib/pages.js";
 import { call } from "./client.js";
+import { words } from "./words.js";
 
 export class List {
   #box; #draw; #empty; #name = ""; #args = {}; #turn = 0;

@@ -1,9 +1,9 @@
 // What exists: leaderboards, challenges, products and sites, each with a search and a link to what can be done with it.
 
 import { make } from "../lib/dom.js";
-import { words } from "../lib/words.js";
 import { call } from "./client.js";
 import { when } from "./list.js";
+import { words } from "./words.js";
 
 const PAGE = 100, MOST = 1000; // entries that are loaded
 const text = words.admin;

@@ -1,18 +1,17 @@
 // The admin page: it asks for a token and then shows its panels.
 
-import { readClaims } from "../lib/claims.js";
+import { readClaims } from "../lib/core.js";
 import { make } from "../lib/dom.js";
-import { showHeader } from "../lib/header.js";
-import { localClock } from "../lib/language.js";
-import { words } from "../lib/words.js";
+import { config, localClock, showHeader } from "../lib/pages.js";
 import { showBoard } from "./board.js";
-import { authorization, getConfig, token } from "./client.js";
+import { authorization, token } from "./client.js";
 import { loadBoard, loadChallenge, loadSite } from "./definitions.js";
 import { showLists } from "./lists.js";
 import { showNewest, showProduct, showReports } from "./moderation.js";
 import { showQueue } from "./queue.js";
 import * as provider from "./sign-in.js";
 import { showQuarantine, watch } from "./stream.js";
+import { words } from "./words.js";
 
 const text = words.admin;
 const byId = (id) => document.getElementById(id);
@@ -84,7 +83,7 @@ byId("sign-in").addEventListener("submit", (event) => {
 
 /** Name the stage, offer its identity provider, and sign in when that has returned. */
 async function offerProvider() {
-  const { signIn: found, stage } = await getConfig().catch(() => ({}));
+  const { signIn: found, stage } = config;
   if (stage) byId("stage").textContent = stage;
   if (!found) return;
   byId("provider").hidden = false;

@@ -1,10 +1,10 @@
 // Moderation: hide, show and delete comments, and read reports of chat partners.
 
 import { make, stars } from "../lib/dom.js";
-import { words } from "../lib/words.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { article, facts, List, when } from "./list.js";
+import { words } from "./words.js";
 
 const text = words.admin;
 

@@ -1,10 +1,10 @@
 // What waits for a moderator: pending and reported comments and replies, and hidden ones, each decided with a key.
 
 import { make, stars } from "../lib/dom.js";
-import { words } from "../lib/words.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { article, facts, when } from "./list.js";
+import { words } from "./words.js";
 
 const PAGE = 100; // texts of each list that are loaded
 const text = words.admin.queue;

@@ -1,7 +1,7 @@
 // Sign in with the stage's identity provider: the authorization code flow of OpenID Connect with PKCE (RFC 7636).
 // The provider returns to this page, and its ID token becomes the page's token. Only the API verifies its signature.
 
-import { readClaims } from "../lib/claims.js";
+import { readClaims } from "../lib/core.js";
 
 const KEY = "hubbub.sign-in"; // in sessionStorage, until the provider has returned
 const here = () => location.origin + location.pathname;

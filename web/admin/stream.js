@@ -1,11 +1,11 @@
 // The lag between a write and its aggregates, and the quarantine of item images that could not be aggregated.
 
 import { make } from "../lib/dom.js";
-import { dates, formats, localClock } from "../lib/language.js";
+import { dates, formats, localClock } from "../lib/pages.js";
 import { Bars } from "../lib/chart.js";
-import { words } from "../lib/words.js";
 import { call } from "./client.js";
 import { article, facts, List, when } from "./list.js";
+import { words } from "./words.js";
 
 const INTERVAL = 10_000; // ms between two measurements; each costs some write units
 const LATE = 10; // seconds of lag from which it is highlighted

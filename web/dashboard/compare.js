@@ -1,8 +1,7 @@
 // The difference between a period and the period before it.
 
-import { readable } from "../lib/addresses.js";
-import { percent } from "../lib/language.js";
-import { words } from "../lib/words.js";
+import { readable } from "../lib/labels.js";
+import { percent, words } from "../lib/pages.js";
 import { html, nothing } from "../vendor/lit.js";
 
 const text = words.dashboard;

@@ -1,6 +1,6 @@
 // The calls of the dashboard. All parts of a view are loaded for the same days.
 
-import { dates, DAY, isoDate } from "../lib/language.js";
+import { dates, DAY, isoDate } from "../lib/pages.js";
 import { byMonth, listed, LONGEST, resolve, split } from "./periods.js";
 
 const PAGES = 100; // in one call

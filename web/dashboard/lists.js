@@ -1,9 +1,8 @@
 // The lists of the dashboard: pages, with a search and their growth, sources, campaigns, goals and traits.
 
-import { readable } from "../lib/addresses.js";
+import { readable } from "../lib/labels.js";
 import { download } from "../lib/csv.js";
-import { count, language, percent } from "../lib/language.js";
-import { words } from "../lib/words.js";
+import { count, language, percent, words } from "../lib/pages.js";
 import { change, direction, growth, pathOf } from "./compare.js";
 import { nameDays } from "./data.js";
 import { LISTED } from "./periods.js";

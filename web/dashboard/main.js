@@ -1,12 +1,9 @@
 // The dashboard of a site: its visitors, views, pages and referrers in one period, compared with the period before.
 
-import { readable } from "../lib/addresses.js";
+import { readable } from "../lib/labels.js";
 import { createClient, explain, isTransient } from "../lib/client.js";
-import { api as address, isLocal, stage } from "../lib/config.js";
-import { showHeader } from "../lib/header.js";
-import { count, decimal, DAY, isoDate } from "../lib/language.js";
+import { api as address, count, DAY, decimal, isLocal, isoDate, showHeader, stage, words } from "../lib/pages.js";
 import * as live from "../lib/live.js";
-import { words } from "../lib/words.js";
 import { change, direction, ratio, summary } from "./compare.js";
 import { findViews, load, loadHosts, nameDays } from "./data.js";
 import { campaignsCard, countriesCard, goalsCard, pagesCard, referrersCard, traitsCard } from "./lists.js";

@@ -1,6 +1,6 @@
 // The periods of the dashboard. A period is a number of whole UTC days, and is compared with as many days before it.
 
-import { DAY, isoDate } from "../lib/language.js";
+import { DAY, isoDate } from "../lib/pages.js";
 
 export const PERIODS = ["today", "7d", "30d", "12m", "all", "range"];
 

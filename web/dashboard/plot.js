@@ -1,10 +1,9 @@
 // The plot of a period: views and visitors of each hour, day or month, and the views of the period before as a line.
 
 import { download } from "../lib/csv.js";
-import { dates, formats } from "../lib/language.js";
+import { dates, formats, words } from "../lib/pages.js";
 import { Bars } from "../lib/chart.js";
-import { timeTicks } from "../lib/timeline.js";
-import { words } from "../lib/words.js";
+import { timeTicks } from "../lib/labels.js";
 import { html, nothing } from "../vendor/lit.js";
 
 const text = words.dashboard;

@@ -2,8 +2,7 @@
 // the page has all of it, so a link keeps the view. Without a site in it, the page shows the last site that this browser
 // has seen, or the stage's first.
 
-import { listSites } from "../lib/config.js";
-import { DAY, isoDate } from "../lib/language.js";
+import { DAY, isoDate, listSites } from "../lib/pages.js";
 import { PERIODS } from "./periods.js";
 
 export const TRAITS = ["device", "browser", "os", "language"]; // beside the countries

@@ -1,7 +1,6 @@
 // The chat of the client (hubbub.js).
 
-import { Hubbub, HubbubError } from "./core.js";
-import { Connection, pause } from "./socket.js";
+import { Connection, Hubbub, HubbubError, pause } from "./core.js";
 
 const PATIENCE = 5000; // ms
 const LIMITS = { messages: 20, reportBytes: 6000 }; // of a report

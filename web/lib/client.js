@@ -1,9 +1,8 @@
 // The dashboard's client of the API: `hubbub.js` with a time limit.
 
-import { api, socket } from "./config.js";
+import { api, socket, words } from "./pages.js";
 import "./calls.js";
 import { Hubbub, HubbubError } from "./core.js";
-import { words } from "./words.js";
 
 const TIMEOUT = 8000; // ms until a call without a response counts as offline
 

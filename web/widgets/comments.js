@@ -79,8 +79,15 @@ class Comments extends Widget {
   // -- read --------------------------------------------------------------------------------------------
 
   async read() {
-    const counts = await this.call("GET products/{product}/statistics", { product: this.#product, language: this.#only.value || undefined });
-    return () => this.#count(counts);
+    const product = this.#product, name = this.getAttribute("structured-data");
+    const [counts, rating] = await Promise.all([
+      this.call("GET products/{product}/statistics", { product, language: this.#only.value || undefined }),
+      name !== null && this.call("GET products/{product}/statistics", { product }, { accept: "application/ld+json" }),
+    ]);
+    return () => {
+      this.#count(counts);
+      if (rating) this.#describe(rating, name);
+    };
   }
 
   changed(counts) {
@@ -208,17 +215,18 @@ class Comments extends Widget {
     this.#facts.replaceChildren(
       ...(isRated ? [stars(Math.round(average), text.starsOf5(Math.round(average))), text.facts(average, total)] : [none]),
     );
-    if (!this.#only.value) this.#describe({ total, average, ratings });
     for (const [rating, button] of this.#buttons) button.querySelector("span").textContent = formats.count(ratings[rating]);
     if (this.#total !== null && total > this.#total && !this.#only.value) this.#news.hidden = false;
     if (!this.#only.value) this.#total = total;
     if (this.dataset.state === "offline") this.setState("ready");
   }
 
-  /** Put the rating into the page for search engines, if the element has the attribute `structured-data`. */
-  async #describe(statistics) {
-    const name = this.getAttribute("structured-data");
-    if (name !== null) (await import("./structured.js")).describe(this.#described, name || this.#product, statistics);
+  /** Put schema.org's rating into the page for search engines, once there is a rating. */
+  #describe(rating, name) {
+    if (!rating.ratingCount) return this.#described.remove();
+    if (name) rating.itemReviewed.name = name;
+    this.#described.textContent = JSON.stringify(rating).replaceAll("<", "\\u003c");
+    document.head.append(this.#described);
   }
 
   #button(rating) {

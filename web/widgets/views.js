@@ -1,10 +1,8 @@
 // <hubbub-views>: how often this page was viewed. <hubbub-views site="example.org">: the most viewed pages of a site.
 
-import { readable } from "../lib/addresses.js";
 import { Bars, SHEET } from "../lib/chart.js";
-import { datesFor } from "../lib/dates.js";
 import { callDocument, make, write } from "../lib/dom.js";
-import { timeTicks } from "../lib/timeline.js";
+import { datesFor, readable, timeTicks } from "../lib/labels.js";
 import { Widget } from "./element.js";
 
 const DAY = 86_400_000; // ms

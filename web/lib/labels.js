@@ -1,4 +1,26 @@
-// The ticks of a time axis: at full hours, midnights, Mondays and first days of months, all in UTC.
+// Labels of views: dates and times in UTC, the ticks of a time axis, and addresses.
+
+import { CLOCK, dateFormat } from "./dom.js";
+
+// -- dates and times, in UTC ---------------------------------------------------------------------------
+
+const DATES = {
+  day: { day: "numeric", month: "short" },
+  fullDay: { day: "numeric", month: "short", year: "numeric" },
+  weekday: { weekday: "short", day: "numeric", month: "short", year: "numeric" },
+  month: { month: "short" },
+  fullMonth: { month: "long", year: "numeric" },
+  year: { year: "numeric" },
+  hour: CLOCK,
+  second: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
+};
+
+/** Return the formats of dates and times in UTC in a language. Each takes a time. */
+export const datesFor = (locale) => Object.fromEntries(
+  Object.entries(DATES).map(([name, parts]) => [name, dateFormat(locale, { timeZone: "UTC", ...parts })]),
+);
+
+// -- time axes: ticks at full hours, midnights, Mondays and first days of months, all in UTC ----------
 
 const HOUR = 3_600_000, DAY = 24 * HOUR; // ms
 const MONDAY = 4 * DAY; // 1970-01-05 was a Monday
@@ -36,5 +58,22 @@ function place(times, interval, scale, dates, isTick = scale.at) {
     const below = name === named ? "" : isFirst || name.slice(-4) !== named.slice(-4) ? name : dates[scale.below](time);
     named = name;
     return [{ at: interval === "hour" ? i - 0.5 : i, text: dates[scale.text](time), below }];
+  });
+}
+
+// -- addresses of pages, as a person reads them --------------------------------------------------------
+
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u; // such a character could hide or turn around what follows it
+const JOINERS = /[\u200c\u200d]/g; // Persian and emoji need them
+
+/** Return an address with its percent-encoded letters decoded. Bytes that are no text, and invisible characters, stay encoded. */
+export function readable(address) {
+  return address.replace(/(%[0-9a-f]{2})+/gi, (encoded) => {
+    try {
+      const text = decodeURI(encoded);
+      return UNSEEN.test(text.replace(JOINERS, "")) ? encoded : text;
+    } catch {
+      return encoded;
+    }
   });
 }
