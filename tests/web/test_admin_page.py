@@ -154,10 +154,10 @@ def test_the_queue_is_decided_with_keys(browser: Browser, product: Run) -> None:
         texts.nth(4).wait_for()
         assert [EVIL in text for text in texts.all_inner_texts()] == [True, True, True, False, False]
         queue.get_by_role("button", name="Keys").click()
-        queue.get_by_text("delete, pressed twice").wait_for()
+        queue.get_by_text("delete (press twice)").wait_for()
         assert find_accessibility_violations(page) == []
         page.keyboard.press("?")
-        assert not queue.get_by_text("delete, pressed twice").is_visible()
+        assert not queue.get_by_text("delete (press twice)").is_visible()
         for keys, left in (("ja", 4), ("jkh", 3), ("dd", 2), ("a", 1)):
             for key in keys:
                 page.keyboard.press(key)
@@ -259,7 +259,7 @@ def test_lists_are_searched_and_lead_to_what_they_name(browser: Browser, product
         challenges.get_by_label("Search challenges").fill("AUT")
         challenges.get_by_role("link", name="The spring hunt").wait_for(state="detached")
         challenges.get_by_role("link", name="The autumn hunt").click()
-        card(page, "Challenge").get_by_text("Loaded: The autumn hunt.").wait_for()
+        card(page, "Define a challenge").get_by_text("Loaded: The autumn hunt.").wait_for()
         challenges.get_by_label("Search challenges").fill("winter")
         challenges.get_by_text("No matches.").wait_for()
         card(page, "Products").get_by_role("link", name="lamp").click()
@@ -348,7 +348,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
     browser: Browser, product: Run
 ) -> None:
     with admin_page(browser, product) as page:
-        form = card(page, "Leaderboard")
+        form = card(page, "Define a leaderboard")
         form.get_by_role("button", name="Save").click()
         form.get_by_text("Please enter a name.").wait_for()
         form.get_by_label("Name").fill("sprint")
@@ -362,7 +362,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_label("A new value").select_option("replaces a worse score")
         form.get_by_label("Resets").fill("2030-01-01T00:00")
         form.get_by_label("Equal scores").select_option("the earlier is ahead")
-        form.get_by_label("Submitted by").select_option("the server")
+        form.get_by_label("Submitted by").select_option("Your server")
         form.get_by_label("Guests may submit").uncheck()
         form.get_by_label("metadata").check()
         form.get_by_role("button", name="Save").click()
@@ -402,7 +402,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
 
 def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
     with admin_page(browser, product) as page:
-        form = card(page, "Site")
+        form = card(page, "Define a site")
         form.get_by_label("Host", exact=True).fill("www.example.org")
         form.get_by_label("Time zone").fill("Europe/Nowhere")
         form.get_by_role("button", name="Save").click()
@@ -441,7 +441,7 @@ def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
 
 def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> None:
     with admin_page(browser, product) as page:
-        form = card(page, "Challenge")
+        form = card(page, "Define a challenge")
         form.get_by_label("Name").fill("hunt")
         form.get_by_label("Title").fill("Treasure hunt")
         form.get_by_role("button", name="Save").click()
@@ -474,8 +474,8 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
         page.get_by_label("Product", exact=True).fill("shoe")
         page.get_by_role("button", name="Show", exact=True).click()
         page.get_by_role("button", name="Hide").click()
-        card(page, "Leaderboard").get_by_role("button", name="Save").click()
-        card(page, "Leaderboard").get_by_role("alert").wait_for()
+        card(page, "Define a leaderboard").get_by_role("button", name="Save").click()
+        card(page, "Define a leaderboard").get_by_role("alert").wait_for()
         page.get_by_role("button", name="Show again").wait_for()
         assert find_accessibility_violations(page) == []
         assert measure_overflow(page) <= 0

@@ -2,7 +2,7 @@
 
 import { make } from "../lib/dom.js";
 import { Histogram } from "../lib/histogram.js";
-import { count, formats, points } from "../lib/pages.js";
+import { count, decimal, formats } from "../lib/pages.js";
 import { call } from "./client.js";
 import { confirmed } from "./confirm.js";
 import { when } from "./list.js";
@@ -61,7 +61,7 @@ function draw(name, board, buckets, page) {
   const body = make("tbody"), rows = make("table", {}, head(), body);
   const more = make("button", { type: "button", className: "more" }, words.more);
   more.hidden = !page.cursor;
-  const add = (items) => body.append(...items.map((entry) => row(entry, name, attempt)));
+  const add = (items) => body.append(...items.map((entry) => row(entry, board, attempt)));
   more.addEventListener("click", () => attempt(async () => {
     page = await call("getEntries", { board: name, limit: ENTRIES, cursor: page.cursor });
     add(page.items);
@@ -82,13 +82,13 @@ function head() {
     column(words.score, "number"), make("td")));
 }
 
-function row({ rank, player, name, score }, board, attempt) {
+function row({ rank, player, name, score }, { board, decimals }, attempt) {
   const drop = confirmed(text.remove, () => attempt(async () => {
     await call("deletePlayer", { board, player });
     line.remove();
   }), { className: "small", title: text.removePlayer(player) });
   const line = make("tr", {},
     make("td", {}, count(rank)), make("td", { title: player }, name ?? player),
-    make("td", { className: "number" }, points(score)), make("td", { className: "number" }, drop));
+    make("td", { className: "number" }, decimal(score, decimals)), make("td", { className: "number" }, drop));
   return line;
 }

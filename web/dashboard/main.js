@@ -226,12 +226,14 @@ function empty() {
   return html`<div class="empty"><p><strong>${text.noViews(nameDays(data.period))}</strong>
     ${found === false ? text.never : text.howToFill}
     <code>.venv/bin/hubbub import-log --stage ${stage} --site https://${view.site} access.log</code></p>
-    <button type="button" @click=${showLatest}>${text.latest}</button>
+    ${found === false ? nothing : html`<button type="button" @click=${showLatest}>${text.latest}</button>`}
     ${isLocal ? html`<a class="button" href=${address}>${text.demo}</a>` : nothing}</div>`;
 }
 
 /** Render a site whose statistics are not public. */
-const locked = () => html`<div class="empty locked"><p><strong>${text.private(view.site)}</strong> ${text.howToOpen}</p></div>`;
+const locked = () => html`<div class="empty locked">
+  <svg viewBox="0 0 24 24" width="28" height="28" aria-hidden="true"><path d="M5 11h14v9H5zM8 11V8a4 4 0 0 1 8 0v3" fill="none" stroke="currentColor" stroke-width="2"/></svg>
+  <p><strong>${text.private(view.site)}</strong> ${text.howToOpen}</p></div>`;
 
 function skeleton() {
   return html`<div class="skeleton"><span class="hidden">${words.state.loading}</span><i></i><i></i><i></i><i></i></div>`;

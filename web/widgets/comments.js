@@ -196,7 +196,7 @@ class Comments extends Widget {
       if (!(error instanceof HubbubError && error.status && error.status < 500)) this.#again = setTimeout(() => this.#loadPage(), RETRY);
     }
     this.#isLoading = false;
-    this.#more.hidden = this.#cursor === null;
+    this.#more.hidden = !this.#cursor;
   }
 
   #append(items) {

@@ -15,7 +15,7 @@ export const words = {
   sendReport: "Meldung senden",
   reasons: ["Beleidigung", "Werbung", "Etwas anderes"],
   you: "Du",
-  stranger: "Fremder",
+  stranger: "Gegenüber",
   typing: "Dein Gegenüber schreibt …",
   strangerLeft: "Dein Gegenüber ist gegangen.",
   youLeft: "Du hast den Chat verlassen.",

@@ -11,7 +11,7 @@ export const words = {
   standing: (rank, of) => `Du bist ${format(rank)}. von ${format(of)}`,
   until: (time) => `bis ${time}`,
   toNext: (points) => `, ${points} bis zum nächsten Platz`,
-  pointsToAdd: "Neue Punkte",
+  pointsToAdd: "Zum Ergebnis hinzufügen",
   yourScore: "Dein Ergebnis",
   submit: "Eintragen",
   submitted: (score) => `Dein Ergebnis ist ${score}.`,

@@ -81,7 +81,7 @@ export const words = {
       : `${views(number)}, ${percent(Math.abs(number - earlier) / earlier)} ${number > earlier ? "mehr" : "weniger"} als im vorigen Zeitraum.`),
     grewMost: (page, by) => `Größter Zuwachs: ${page} (+${views(by)}).`,
     mostViewed: (page, number) => `Meistgelesen: ${page} (${views(number)}).`,
-    topReferrer: (referrer, number) => `Häufigste Herkunft: ${referrer} (${views(number)}).`,
+    topReferrer: (referrer, number) => `Häufigste Quelle: ${referrer} (${views(number)}).`,
     plotSummary: (viewCount, visitorCount) => `${views(viewCount)}${visitorCount === null ? "" : ` und ${visitors(visitorCount)}`} in diesem Zeitraum.`,
     pages: "Seiten",
     page: "Seite",

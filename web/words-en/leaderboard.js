@@ -15,7 +15,7 @@ export const words = {
   standing: (rank, of) => `You are ${ordinal(rank)} of ${format(of)}`,
   until: (time) => `until ${time}`,
   toNext: (points) => `, ${points} to the next place`,
-  pointsToAdd: "Points to add",
+  pointsToAdd: "Add to your score",
   yourScore: "Your score",
   submit: "Submit",
   submitted: (score) => `Your score is ${score}.`,
