@@ -269,8 +269,19 @@ def _multiply(route: Route, scale: int) -> None:
     route.fulfill(response=answer, json=body)
 
 
+LINES = """
+all => all.map((figure) => {
+  const range = document.createRange();
+  range.selectNode([...figure.childNodes].find((node) => node instanceof Text && node.data.trim()));
+  return new Set([...range.getClientRects()].map(({ top }) => top)).size;
+})
+"""
+
+
 @pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
-@pytest.mark.parametrize(("width", "scale", "digits"), [(320, 40, 5), (320, 300_000, 9), (1280, 300_000, 9)])
+@pytest.mark.parametrize(
+    ("width", "scale", "digits"), [(320, 40, 5), (320, 300_000, 9), (390, 300_000, 9), (1280, 300_000, 9)]
+)
 def test_large_numbers_fit(
     browser: Browser, product: Run, width: int, scale: int, digits: int, locale: str
 ) -> None:
@@ -283,6 +294,7 @@ def test_large_numbers_fit(
         assert find_overlaps(page, "#pages td > *:not(.bar), #pages td.number, .figures dd") == []
         wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML)"
         assert page.locator(".figures div, .card, td.number").evaluate_all(wide) == []
+        assert page.locator(".figures dd").evaluate_all(LINES) == [1, 1, 1]
 
 
 def test_lists_name_their_days_where_they_are_fewer_than_those_of_the_period(
