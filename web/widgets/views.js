@@ -36,7 +36,7 @@ class Views extends Widget {
     return this.getAttribute("url") || own.origin + own.pathname;
   }
   get #limit() { return Math.min(100, Math.max(1, Number(this.getAttribute("limit")) || 10)); }
-  get rows() { return this.#isList ? this.#limit : this.hasAttribute("chart") ? 9 : 1; }
+  get rows() { return this.#isList ? this.#limit : this.hasAttribute("chart") ? 10 : 1; }
 
   begin() {
     const { text } = this;

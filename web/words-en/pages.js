@@ -119,7 +119,7 @@ export const words = {
     ofWholeSite: "For the whole site, not only this page.",
     lastDays: (number) => `Only the last ${number} days:`,
     csvOf: (title) => `${title} as CSV`,
-    noViews: (days) => `No views in ${days}.`,
+    noViews: (days) => `No views in the period ${days}.`,
     howToFill: "Add the beacon to your pages, or import an access log:",
     never: "This site has no views yet. Add the beacon to your pages, or import an access log:",
     latest: "Show the latest views",
