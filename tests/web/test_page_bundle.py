@@ -218,7 +218,7 @@ def scripts(browser: Browser, filled: Run) -> dict[tuple[str, ...], dict[str, in
     They are compressed, as API Gateway sends them.
     """
     found: dict[tuple[str, ...], dict[str, int]] = {}
-    values = VALUES | {"token": token(filled, "me"), "player": "me"}
+    values = VALUES | {"token": filled.token("me"), "player": "me"}
     with OtherSite() as site:
         for name in page_bundle.WIDGETS:
             for attributes in attribute_sets(name):
