@@ -34,7 +34,7 @@ TIMEOUT = 120.0  # seconds
 PAGES = {"index.html": "page", "dashboard.html": "dashboard", "admin.html": "admin"}
 # Other sites link to these names.
 WIDGETS = ("challenge", "chat", "comments", "leaderboard", "views")
-WORDS = ("words-en", "words-de")
+WORDS = tuple(sorted(path.name for path in (ROOT / "web").glob("words-*")))
 SCRIPTS = ("beacon.js",)
 CLIENT = "lib/hubbub.js"
 SCRIPT = re.compile(r'<script type="module" src="([^"]+)"></script>')

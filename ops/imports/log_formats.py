@@ -15,13 +15,13 @@ Further fields at the end of a line are ignored. A line that has none of these f
 import ipaddress
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from chalicelib import times
 
-NAMES = "Apache's, nginx' or ALB's, Caddy's JSON, CloudFront's, an export of GoatCounter, Plausible or Umami"
 QUOTED = r'"((?:[^"\\]|\\.)*)"'
 APACHE = re.compile(
     rf"(\S+) \S+ .+? \[([^\]]{{20,40}})\] {QUOTED} (\d{{3}}) \S+(?: {QUOTED} {QUOTED}(?: .*)?)?"
@@ -73,14 +73,13 @@ class Parser:
             if directive[1] == "Fields":
                 self._columns = directive[2].split()
             return None
-        if text.startswith("{"):
-            return parse_caddy(text)
-        if self._columns and "\t" in text:
-            return parse_w3c(text, self._columns)
-        return parse_alb(text) or parse_apache(text)
+        for parse in FORMATS.values():
+            if line := parse(text, self._columns):
+                return line
+        raise ValueError("in no known format")
 
 
-def parse_apache(text: str) -> Line:
+def parse_apache(text: str, _columns: list[str]) -> Line | None:
     """Parse a line in Apache's common or combined format, with or without a virtual host before it.
 
     Raises: ValueError.
@@ -92,7 +91,7 @@ def parse_apache(text: str) -> Line:
         host, text = first, rest
     found = APACHE.fullmatch(text)
     if not found:
-        raise ValueError("neither common nor combined")
+        return None
     address, time, request, status, referrer, agent = found.groups()
     method, _, target = request.partition(" ")
     return Line(
@@ -108,8 +107,8 @@ def parse_apache(text: str) -> Line:
     )
 
 
-def parse_alb(text: str) -> Line | None:
-    """Parse a line of an Application Load Balancer; None for a line that is not one.
+def parse_alb(text: str, _columns: list[str]) -> Line | None:
+    """Parse a line of an Application Load Balancer.
 
     Raises: ValueError.
     """
@@ -133,11 +132,13 @@ def parse_alb(text: str) -> Line | None:
     )
 
 
-def parse_caddy(text: str) -> Line:
+def parse_caddy(text: str, _columns: list[str]) -> Line | None:
     """Parse a line of Caddy's JSON.
 
     Raises: ValueError.
     """
+    if not text.startswith("{"):
+        return None
     try:
         entry = json.loads(text)
         request: dict[str, Any] = entry["request"]
@@ -162,13 +163,15 @@ def parse_caddy(text: str) -> Line:
         raise ValueError("not the log of requests") from None
 
 
-def parse_w3c(text: str, columns: list[str]) -> Line:
+def parse_w3c(text: str, columns: list[str]) -> Line | None:
     """Parse a line of a W3C log with these columns, as CloudFront writes it.
 
     CloudFront encodes some characters of a User-Agent and of a path, the sign % included.
 
     Raises: ValueError.
     """
+    if not columns or "\t" not in text:
+        return None
     values = text.split("\t")
     if len(values) != len(columns):
         raise ValueError("another number of columns")
@@ -194,6 +197,15 @@ def parse_w3c(text: str, columns: list[str]) -> Line:
         )
     except KeyError as error:
         raise ValueError(f"no column {error}") from None
+
+
+FORMATS: dict[str, Callable[[str, list[str]], Line | None]] = {
+    "Caddy's JSON": parse_caddy,
+    "CloudFront's": parse_w3c,
+    "ALB's": parse_alb,
+    "Apache's or nginx'": parse_apache,
+}
+"""The parser of each format, by its name in messages. It returns None for a line of another format."""
 
 
 def parse_time(text: str) -> datetime:

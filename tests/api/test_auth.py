@@ -447,6 +447,7 @@ def test_a_new_key_is_fetched_at_once_and_a_withdrawn_key_is_valid_for_five_minu
     assert issuer.fetches == 3
 
 
+@pytest.mark.security
 def test_forged_key_ids_do_not_cause_more_fetches(issuer: Issuer) -> None:
     good = signed(RSA, "r")
     for second in range(60):
@@ -497,6 +498,7 @@ def test_while_the_issuer_does_not_respond_its_last_keys_are_valid_for_an_hour(i
     assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("location", ["/moved", "http://localhost:{port}/moved", "http://evil.example/jwks"])
 def test_a_redirect_is_not_followed(issuer: Issuer, status: int, location: str) -> None:
@@ -507,6 +509,7 @@ def test_a_redirect_is_not_followed(issuer: Issuer, status: int, location: str) 
     assert "HUBBUB_JWKS_URL must not redirect" in log.text
 
 
+@pytest.mark.security
 def test_a_response_that_takes_too_long_is_given_up(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "FETCH_SECONDS", 0.3)
     issuer.pause = 0.05  # each byte comes in time, all of them do not
@@ -516,11 +519,13 @@ def test_a_response_that_takes_too_long_is_given_up(issuer: Issuer, monkeypatch:
     issuer.stopping.set()
 
 
+@pytest.mark.security
 def test_a_response_of_more_than_a_megabyte_is_not_read(issuer: Issuer) -> None:
     issuer.body = issuer.document() + b" " * auth.MAX_JWKS
     assert "cannot check tokens now" in issuer.check(signed(RSA, "r"))["problem"]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "url", ["http://issuer.example/jwks", "file:///etc/passwd", "http://127.0.0.1.evil/", "x"]
 )

@@ -221,6 +221,7 @@ def test_an_error_message_is_short_for_a_long_body() -> None:
         assert len(str(error.value)) < 300
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "raw",
     [
@@ -250,6 +251,7 @@ def test_any_megabyte_is_decoded_or_rejected_within_a_second(raw: bytes) -> None
     assert time.process_time() - begun < 1.5
 
 
+@pytest.mark.security
 def test_a_megabyte_of_numbers_that_no_field_takes_needs_little_memory() -> None:
     tracemalloc.start()
     assert refused(b'{"free":[' + b"1e400," * 160_000 + b"1]}", Score)

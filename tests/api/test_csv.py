@@ -215,6 +215,7 @@ def test_the_guard_is_an_apostrophe_in_front_in_a_quoted_cell(text: str) -> None
     assert row == f'"rank","player","name","score"\r\n1,"\'{text}","",-7.5\r\n'
 
 
+@pytest.mark.security
 @given(TEXTS | st.sampled_from(HOSTILE))
 def test_exactly_one_guard_is_taken_off(text: str) -> None:
     assert codec.unguard_cell(codec.guard_cell(text)) == text

@@ -42,6 +42,7 @@ def test_a_real_name_is_kept_as_it_is_written(name: str) -> None:
     assert names.clean(f" {name}\n") == name
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "name",
     [

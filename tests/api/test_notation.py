@@ -237,6 +237,7 @@ def test_an_ipv6_address_has_one_notation(address: IPv6Address) -> None:
     }
 
 
+@pytest.mark.security
 def test_the_list_of_sites_and_the_calls_read_a_host_as_addresses_do(site: Site) -> None:
     for host in ("straße.de", "STRASSE.de", "bücher.example.", "[0:0::1]", "::1"):
         url = urls.canonical(f"http://{f'[{host}]' if host == '::1' else host}/")

@@ -72,6 +72,7 @@ def stored_reports(chat: Chat) -> list[Report]:
 # -- what an `ack` means in a race -------------------------------------------------------------------------
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("how", ["next", "leave", "disconnect"])
 def test_an_acknowledged_leave_is_idle_when_the_partner_parts_meanwhile(pair: Chat, how: str) -> None:
     pair.enter("c")
@@ -114,6 +115,7 @@ def test_a_leave_that_waits_for_another_handlers_notice_is_not_acknowledged_befo
     assert (last, ack) == (DISCONNECTED, ACK)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("how", ["next", "leave", "disconnect"])
 def test_an_acknowledged_report_is_kept_when_the_partner_parts_meanwhile(pair: Chat, how: str) -> None:
     pair.send("b", "message", text="insult")
@@ -148,6 +150,7 @@ def never_meet(chat: Chat, first: str, other: str) -> None:
 # -- reports of the last partner ---------------------------------------------------------------------------
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("how", ["next", "leave", "disconnect", "leave of the victim", "next of the victim"])
 def test_the_last_partner_can_be_reported_for_a_minute(chat: Chat, how: str) -> None:
     meet(chat, "a", "b")
@@ -223,6 +226,7 @@ def test_the_block_of_one_side_keeps_two_apart(pair: Chat) -> None:
     never_meet(pair, "b", "a")
 
 
+@pytest.mark.security
 def test_a_message_is_proved_for_a_minute_however_many_follow(pair: Chat) -> None:
     """And the number of its sender's digests is bounded by the rate of frames."""
     pair.send("b", "message", text="insult")
@@ -250,6 +254,7 @@ def test_what_was_said_to_one_partner_is_not_proved_to_another(pair: Chat) -> No
     assert [message.proved for message in stored_reports(pair)[0].messages] == [False, False]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("reporter", ["a", "b"])
 def test_two_persons_with_tokens_never_meet_again_in_new_connections(chat: Chat, reporter: str) -> None:
     tokens = {id: auth.mint(SETTINGS, f"person-{id}") for id in "ab"}
@@ -292,6 +297,7 @@ def test_a_pair_of_persons_that_a_report_overtakes_is_not_matched(chat: Chat) ->
 # -- one person --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.security
 def test_two_connections_of_one_person_are_never_matched(chat: Chat) -> None:
     for id in "ab":
         chat.enter(id, token=auth.mint(SETTINGS, "ann", seconds=60 if id == "a" else 90))
@@ -477,6 +483,7 @@ def test_a_partner_that_was_only_slow_takes_up_the_talk(modern: Chat) -> None:
 # -- bans --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.security
 def test_a_ban_closes_all_connections_of_the_address_and_of_the_subject(chat: Chat) -> None:
     ann = auth.mint(SETTINGS, "ann")
     chat.connect("b", address="192.0.2.1", query={"token": ann})

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from itertools import combinations, count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 from uuid import uuid4
 
 import pytest
@@ -70,7 +70,7 @@ FILTERS = [
 ]
 
 
-ORDERS = ("newest", "oldest", "helpful", "highest", "lowest")
+ORDERS: tuple[str, ...] = get_args(get_type_hints(CommentsQuery)["order"])
 
 
 def sort_key(order: str, comment: Comment) -> tuple[Any, ...]:
@@ -362,6 +362,7 @@ def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live
     assert drift(table, FEATURES) == {}
 
 
+@pytest.mark.security
 def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from chalicelib.comments import cleanup, comments, counters, replies, votes
 from chalicelib.dynamo.items import Key
 from ops.maintenance import audit
 from tests.support.faults import after, cancelled, instead, timed_out
+from tests.support.meter import Meter
 from tests.support.records import drift, scan
 from tests.support.shop import P, Shop
 
@@ -55,6 +56,23 @@ def test_a_withdrawn_vote_is_not_counted_and_may_be_withdrawn_again(shop: Shop) 
         assert shop.call("DELETE", vote, who="ann") == (204, None)
         assert counts(shop, comment) == (1, 0)
     assert shop.call("PUT", vote, who="ann") == (201, {"votes": 2})
+
+
+@pytest.mark.security
+def test_a_further_reaction_writes_no_more_for_the_longest_comment(shop: Shop) -> None:
+    def measure(method: str, path: str, body: Any = None) -> float:
+        with Meter(shop.table.client) as meter:
+            assert shop.call(method, path, body, "ann")[0] in (201, 204)
+        return meter.write_units
+
+    costs = []
+    for who, text in (("short", "x"), ("long", "\U0001f600" * 5_000)):
+        path = f"{P}/comments/{shop.write(who, text=text)['id']}"
+        measure("PUT", f"{path}/vote")  # the first reaction makes the counters, once
+        measure("DELETE", f"{path}/vote")
+        reactions = (("PUT", "vote", None), ("DELETE", "vote", None), ("POST", "replies", {"text": "x"}))
+        costs.append([measure(method, f"{path}/{name}", body) for method, name, body in reactions])
+    assert costs[0] == costs[1]
 
 
 def test_an_author_may_not_vote_and_nobody_without_a_token(shop: Shop) -> None:
@@ -278,6 +296,7 @@ def test_admins_list_the_replies_on_all_products_newest_first(shop: Shop) -> Non
 # -- a comment that is deleted -------------------------------------------------------------------------
 
 
+@pytest.mark.security
 def test_a_deleted_comment_takes_its_replies_and_votes_with_it(shop: Shop) -> None:
     first, other = shop.write("me"), shop.write("you")
     for comment in (first, other):
@@ -379,6 +398,7 @@ def test_a_repair_removes_nothing_of_a_comment_that_exists(shop: Shop) -> None:
     assert counts(shop, comment) == (0, 1)
 
 
+@pytest.mark.security
 def test_an_erased_person_leaves_no_vote_and_no_reply(shop: Shop) -> None:
     shown, hidden = shop.write("me"), shop.write("you")
     mine = shop.write("ann")

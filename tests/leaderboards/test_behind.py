@@ -49,6 +49,7 @@ LOSSES: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
 }
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("consistent", ["", "?consistent=true"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_standing_after_a_loss_that_is_not_counted_is_right(site: Site, loss: str, consistent: str) -> None:

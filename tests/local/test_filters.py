@@ -117,6 +117,7 @@ def changed(pair: Images, change: str, data: st.DataObject) -> Images:
     return {"created": (None, item), "deleted": (item, None)}.get(change, pair)
 
 
+@pytest.mark.security
 def test_no_record_that_a_filter_drops_would_make_its_function_act(
     consumer: Consumer, images: list[Images]
 ) -> None:

@@ -254,6 +254,7 @@ def test_a_reply_that_a_lost_deletion_has_left_is_erased(live: Live) -> None:
     assert [item["sk"] for item in scan(live.table) if id in item["sk"]] == []
 
 
+@pytest.mark.security
 def test_an_export_of_a_person_has_what_an_erasure_would_erase(live: Live) -> None:
     react(live, BEN, ANNA)
     react(live, ANNA, BEN)
@@ -275,6 +276,7 @@ def test_an_export_of_a_person_has_what_an_erasure_would_erase(live: Live) -> No
     assert "no data of nobody found in local; nothing exported" in nobody.stderr
 
 
+@pytest.mark.security
 def test_every_item_of_a_run_that_holds_a_name_or_its_digest_is_that_persons(engine: Engine) -> None:
     """All calls, frames and batches. An item that no place lists would be neither exported nor erased."""
     items: list[Item] = []
@@ -326,6 +328,7 @@ def test_the_command_asks_first_and_reports_the_items_left(live: Live) -> None:
     assert (left.exit_code, left.stdout) == (3, "erased: nothing\nleft: 1 quarantine\n")
 
 
+@pytest.mark.security
 def test_a_persons_ban_and_reports_are_exported_and_erased(live: Live, tmp_path: Path) -> None:
     digests = {name: rates.digest_subject(settings.current(), name) for name in ("anna", "ben")}
     bans.ban(new_context(live.table, NOW), digests.values(), 1)

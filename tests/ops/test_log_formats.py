@@ -16,7 +16,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.views import definitions
 from chalicelib.views.schemas import SiteBody
 from ops.cli.main import main
-from ops.imports.log_formats import Line, Parser
+from ops.imports.log_formats import FORMATS, Line, Parser
 from tests.support.records import scan
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -98,6 +98,16 @@ def test_a_line_of_each_format_is_read(lines: list[str], host: str, has: str) ->
     assert line.host == host
     assert line.referrer == ("https://news.example/" if "referrer" in has else None)
     assert line.agent == (FIREFOX if "agent" in has else None)
+
+
+def test_each_format_reads_a_line_that_no_other_takes_and_is_named_in_the_help() -> None:
+    columns = FIELDS.removeprefix("#Fields: ").split()
+    lines = [COMMON, caddy(), cloudfront(), alb()]
+    read = [[name for name, parse in FORMATS.items() if parse(line, columns)] for line in lines]
+    assert sorted(read) == sorted([name] for name in FORMATS)
+    text = CliRunner().invoke(main, ["import-log", "--help"]).output
+    for name in FORMATS:
+        assert name.partition("'")[0] in text
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import yaml
 
 import app
 from chalicelib.api.caching import ResponseCache
-from chalicelib.chat import subscriptions
+from chalicelib.chat import handlers, subscriptions
 from chalicelib.dynamo import retries
 from chalicelib.views import definitions
 from local.engines.engine import DYNOXIDE, Engine, start
@@ -78,12 +78,18 @@ Rows = list[tuple[Dearest, Figures]]
 
 
 def measure(engine: Engine) -> Rows:
-    """Measure the dearest requests of all features, and those without a feature. Raises for an error."""
+    """Measure the dearest requests of all features, and those without a feature.
+
+    Raises: AssertionError for an error, and for a public call without a request.
+    """
     rows: Rows = []
     uncached = mock.patch.object(app.router, "cache", ResponseCache(0))
     for find in [*(module.dearest for module in features() if hasattr(module, "dearest")), service]:
         with uncached, deployed(engine) as site:
             rows += [(dearest, _measure(site, dearest)) for dearest in find(site)]
+    public = {f"{route.method} {route.path}" for route in app.router.routes if route.access == "public"}
+    frames = {f"socket {action}" for action in ("$connect", "$disconnect", *handlers.ACTIONS)}
+    assert {row.invocation.operation for row, _ in rows} == public | frames, "`dearest` of a feature"
     return rows
 
 

@@ -121,6 +121,7 @@ def test_an_invocation_that_counts_nothing_prints_nothing(capsys: pytest.Capture
     assert [line["Pairs"] for line in lines(capsys)] == [[1.0]]
 
 
+@pytest.mark.security
 def test_no_line_of_any_call_frame_or_batch_names_a_person(engine: Engine) -> None:
     logger, written = logs.logger(), StringIO()
     handler, level = StreamHandler(written), logger.log_level

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import pytest
 
 import app
 from chalicelib.api.openapi import describe
 from chalicelib.api.static import WEB
+from chalicelib.comments.schemas import CommentsQuery
 from tests.support.other_site import OtherSite
 from tests.support.pages import (
     FEATURES,
@@ -173,6 +174,13 @@ def test_each_language_has_the_same_words(page: Page) -> None:
         )
         assert all(words == english for words in others), name
     assert all(names == files["words-en"] for names in files.values())
+
+
+def test_each_language_names_the_orders_of_comments(page: Page) -> None:
+    for folder in WEB.glob("words-*"):
+        file = f"./web/{folder.name}/comments.js"
+        named = page.evaluate("async (file) => Object.keys((await import(file)).words.orders)", file)
+        assert named == list(get_args(get_type_hints(CommentsQuery)["order"])), folder.name
 
 
 ERRORS = """

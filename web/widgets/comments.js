@@ -12,6 +12,7 @@ const AGGREGATED = 700; // ms after which the statistics usually include a write
 const ULID = /[0-9A-HJKMNP-TV-Z]{26}/;
 const LINKED = /^#comment-([0-9A-HJKMNP-TV-Z]{26})$/;
 const RATINGS = [5, 4, 3, 2, 1];
+const BY_RATING = ["highest", "lowest"]; // orders
 // The comments of this browser's visitors that wait for approval, as pairs of product and id. No list of the API has them.
 const [readPending, writePending] = remembered("hubbub.pending", 100);
 const forget = (id) => writePending(readPending().filter(([, other]) => other !== id));
@@ -166,7 +167,7 @@ class Comments extends Widget {
   #showRules() {
     const hasRatings = this.#rules.ratings !== "off", chosen = this.#order.value;
     for (const button of this.#buttons.values()) button.hidden = !hasRatings;
-    const orders = ["newest", "oldest", "helpful", ...(hasRatings ? ["highest", "lowest"] : [])];
+    const orders = Object.keys(this.text.orders).filter((order) => hasRatings || !BY_RATING.includes(order));
     this.#order.replaceChildren(...orders.map((value) => make("option", { value, selected: value === chosen }, this.text.orders[value])));
   }
 
