@@ -39,8 +39,9 @@ from chalicelib.views.schemas import Reason
 from ops.aws import template
 from ops.aws.template import create_table
 from ops.maintenance.audit import read_sums
+from tests.support import interleavings
 from tests.support.contexts import new_context
-from tests.support.expressions import is_allowed, key_of, update_action, written
+from tests.support.expressions import is_allowed, key_of, written
 from tests.support.records import record, scan
 
 Property = Callable[..., Any]
@@ -84,21 +85,17 @@ def fuzz(request: pytest.FixtureRequest) -> Fuzz:
 # -- a table in memory ---------------------------------------------------------------------------------
 
 
-class Memory(Table):
-    """A table in memory that validates writes as DynamoDB does, has a stream, and can be busy."""
+class Memory(interleavings.Memory):
+    """The table in memory, which also validates writes as DynamoDB does, has a stream, and can be busy."""
 
     def __init__(self, busy: Iterable[str] = ()) -> None:
-        super().__init__("memory", None)  # type: ignore[arg-type]
-        self.items: dict[Key, Item] = {}
+        super().__init__()
         self.stream: list[dict[str, Any]] = []
         self._lock = Lock()
         self._busy = iter(busy)  # for each write: "before" or "after" it is done, or ""
 
     def get(self, key: Key, *, consistent: bool = False) -> Item | None:
-        return self.items.get(key)
-
-    def get_many(self, keys: Iterable[Key], *, consistent: bool = False) -> dict[Key, Item]:
-        return {key: self.items[key] for key in keys if key in self.items}
+        return super().get(key, consistent=True)
 
     def batch_put(self, items: Iterable[Item]) -> None:
         for item in items:
@@ -121,35 +118,28 @@ class Memory(Table):
 
     def update(self, key: Key, expression: str, *, idempotent: bool = False, **given: Any) -> Item | None:
         given["values"] = unpack(pack(given.get("values") or {}))
-        refused = self.transact([update_action(key, expression, **given)])
-        return None if refused else dict(self.items[key])
+        return super().update(key, expression, idempotent=True, **given)
 
-    def back_off(self, number: int) -> None:
-        pass
-
-    def transact(self, actions: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    def _write(self, actions: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
         with self._lock:
-            return self._transact(actions)
-
-    def _transact(self, actions: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-        busy = next(self._busy, "")
-        if busy == "before":
-            raise Busy("before")
-        packed = [next(iter(_packed(action, self.name).items())) for action in actions]
-        fields = [{n: unpack(v) if n in TYPED else v for n, v in body.items()} for _, body in packed]
-        keys = list(map(key_of, fields))
-        if len(actions) > TRANSACTION or len(set(keys)) < len(keys):
-            raise Rejected("too many actions, or two on one item")
-        if refused := tuple(i for i, field in enumerate(fields) if not is_allowed(field, self.items)):
-            return refused
-        after = [(key_of(field), written(field, self.items)) for field in fields]
-        for _, item in after:
-            _check(item)
-        for key, item in after:
-            self.change(key, item)
-        if busy == "after":
-            raise Busy("after")
-        return ()
+            busy = next(self._busy, "")
+            if busy == "before":
+                raise Busy("before")
+            packed = [next(iter(_packed(action, "memory").items())) for action in actions]
+            fields = [{n: unpack(v) if n in TYPED else v for n, v in body.items()} for _, body in packed]
+            keys = list(map(key_of, fields))
+            if len(keys) > TRANSACTION or len(set(keys)) < len(keys):
+                raise Rejected("too many actions, or two on one item")
+            if refused := tuple(i for i, field in enumerate(fields) if not is_allowed(field, self.items)):
+                return refused
+            after = [(key_of(field), written(field, self.items)) for field in fields]
+            for _, item in after:
+                _check(item)
+            for key, item in after:
+                self.change(key, item)
+            if busy == "after":
+                raise Busy("after")
+            return ()
 
 
 TYPED = {"Item", "Key", "ExpressionAttributeValues"}
@@ -348,7 +338,7 @@ def view(i: int, client: str = "") -> dict[str, str]:
 
 def good(n: int) -> list[dict[str, Any]]:
     """Build the records of n views of a page."""
-    table = Memory()
+    table: Any = Memory()
     seen = [View(PAGE, NOW - timedelta(seconds=i), f"c{i % 3}") for i in range(n)]
     views.write(new_context(table, NOW), seen)
     return [record | {"eventID": f"good-{i}"} for i, record in enumerate(table.stream)]
@@ -390,7 +380,7 @@ def test_a_number_of_more_zeros_than_fit_into_memory_stays_as_it_is_written() ->
     }
 
 
-def delivered(table: Table, batches: Iterable[Sequence[Any]]) -> None:
+def delivered(table: Table | Memory, batches: Iterable[Sequence[Any]]) -> None:
     """Deliver batches as Lambda does. A batch that fails is delivered again.
 
     The creation times are random, so no tag may be dropped because its record has left the stream.
@@ -503,7 +493,7 @@ def test_valid_messages_are_written_and_the_others_are_reported(fuzz: Fuzz) -> N
         )
         with pytest.MonkeyPatch.context() as patch:
 
-            def failures(table: Table, records: list[Any]) -> set[str]:
+            def failures(table: Memory, records: list[Any]) -> set[str]:
                 patch.setattr(app, "connect", lambda: table)
                 report = app.write_views({"Records": records}, None)
                 return {failure["itemIdentifier"] for failure in report["batchItemFailures"]}
