@@ -584,6 +584,7 @@ def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_s
     assert board.entries(place=200) == []
 
 
+@pytest.mark.long
 def test_the_ranks_around_a_player_are_right_where_long_ties_meet(store: tuple[Table, Reader]) -> None:
     board = Crowd(*store, BODIES[0])
     scores = {"p": (7, 300), "q": (6, 40), "r": (5, 1), "s": (4, 20)}

@@ -390,6 +390,7 @@ def test_changes_that_left_the_stream_before_they_were_counted_are_recounted(
     assert run.stderr.read_text().count("recounting all sums") == 1
 
 
+@pytest.mark.long
 @needs_proc
 def test_a_full_disk_is_reported_and_loses_no_acknowledged_write(tmp_path: Path) -> None:
     disk, data = tmp_path / "disk", tmp_path / "data"
