@@ -393,7 +393,7 @@ td .quiet { white-space: nowrap; }
 tr.mine { background: var(--h-tint); font-weight: 600; }
 [part=state] { padding: 8px 12px; border-radius: 8px; color: var(--h-quiet); }
 :host([data-state=loading]) [part=state] { position: absolute; inset: 40% 0 auto; padding: 0; text-align: center; }
-:host([data-state=error]) .root { min-height: 0; }
+:host([data-state=error]) .root { min-height: 0 !important; }
 :host([data-state=error]) [part=state], :host([data-state=offline]) [part=state], .problem { padding: 8px 12px; border-radius: 8px; background: var(--h-warn-ground); color: var(--h-warn); }
 @media (prefers-reduced-motion: no-preference) { .changed { animation: changed 1.2s ease-out; } }
 @keyframes changed { from { background: var(--h-flash); } }
