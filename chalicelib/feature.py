@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from chalicelib.aggregates.sums import Contribution, Derivation
     from chalicelib.context import Context
     from chalicelib.dynamo.items import Images, Item, Key
     from chalicelib.dynamo.table import Table
-    from chalicelib.ranking.ranking import Ranked
     from chalicelib.settings import Settings
 
 
@@ -122,9 +120,9 @@ class Feature(NamedTuple):
     functions: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
     posts: bool = False
-    contribution: Contribution | None = None
-    derive: Derivation | None = None
-    rank: Callable[[Item], Ranked | None] | None = None
+    contribution: Callable[[Item], Mapping[tuple[Key, str], Any]] | None = None
+    derive: Callable[[Table, Key, Item], None] | None = None
+    rank: Callable[[Item], Any] | None = None
     follow: Callable[[Context, Sequence[Images]], None] | None = None
     notice: Callable[[Images, datetime], Notice | None] | None = None
     publishes: bool = False

@@ -17,15 +17,18 @@ ROOT = Path(__file__).parents[1]
 FEATURES = {
     path.parent.name for path in ROOT.glob("chalicelib/*/__init__.py") if "FEATURE =" in path.read_text()
 } - {"aggregates"}
-CORE = {"telemetry", "dynamo", "api"}
+CORE = {"telemetry", "dynamo", "context", "feature", "api"}
 SHARED = CORE | {"aggregates", "ranking"}
 # The packages of chalicelib, and the other packages of chalicelib that each may import. `root` stands for the
-# modules that lie in chalicelib itself: errors, settings, times and so on.
+# modules that lie in chalicelib itself: errors, settings, times and so on. Two of these, the context of an
+# operation and the description of a feature, know the table's types, so they have a place of their own.
 MAY_IMPORT: dict[str, set[str]] = {
     "root": set(),
     "telemetry": {"root"},
     "dynamo": {"root", "telemetry"},
-    "api": {"root", "telemetry", "dynamo"},
+    "context": {"root", "dynamo"},
+    "feature": {"root", "dynamo", "context"},
+    "api": {"root", *CORE - {"api"}},
     "aggregates": {"root", *CORE},
     "ranking": {"root", *CORE, "aggregates"},
     **{feature: {"root", *SHARED} for feature in FEATURES},
@@ -54,20 +57,10 @@ CHALICE = {"errors": "errors are Chalice errors", "api/router": "registers route
 def read_imports(path: Path) -> set[str]:
     """Return the modules that a file imports anywhere, as dotted names.
 
-    `from chalicelib.api import codec` gives `chalicelib.api.codec`. Imports for type checking only do not
-    count, because they are not executed.
+    `from chalicelib.api import codec` gives `chalicelib.api.codec`. Imports for type checking count too.
     """
     names: set[str] = set()
-    tree = ast.parse(path.read_text())
-    for_types = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if node in for_types:
-            continue
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -84,8 +77,9 @@ def modules() -> dict[str, Path]:
 
 
 def package_of(module: str) -> str:
-    """Return the package of a module of chalicelib; `root` for a module outside of all packages."""
-    return module.partition("/")[0] if "/" in module else "root"
+    """Return the package of a module of chalicelib; `root` for a module without a place of its own."""
+    package = module.partition("/")[0]
+    return package if "/" in module or package in MAY_IMPORT else "root"
 
 
 def imported_packages(path: Path) -> set[str]:

@@ -8,28 +8,20 @@ import os
 import time
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from chalicelib.api import codec
 from chalicelib.chat import connections
-from chalicelib.context import Context
+from chalicelib.context import CloseReason, Context, Outcome
 from chalicelib.dynamo.retries import back_off, error_code
 from chalicelib.telemetry import logs, metrics
 
-Outcome = Literal["sent", "gone", "failed"]
 Delivered = Literal["sent", "gone", "later"]
 
 TRIES = 4
 THROTTLED = {"LimitExceededException", "TooManyRequestsException", "ThrottlingException"}
-
-
-class CloseReason(NamedTuple):
-    """The server's reason to close a connection, with a code of RFC 6455's private range (4000 to 4999)."""
-
-    code: int
-    text: str
 
 
 TOO_FAST = CloseReason(4008, "keeps sending after slow_down")

@@ -31,9 +31,8 @@ from chalicelib import times
 from chalicelib.api import codec
 from chalicelib.api.rates import Limit
 from chalicelib.chat import connections
-from chalicelib.chat.gateway import ConnectionGateway
 from chalicelib.concurrency import map_concurrently
-from chalicelib.context import Context
+from chalicelib.context import Context, Gateway
 from chalicelib.dynamo.items import Item, Key, Range, unpack
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, Busy, NotFound
@@ -337,7 +336,7 @@ def _post_to_listeners(context: Context, sources: Sources, topic: str, deadline:
 
 
 def _post_to_listener(
-    gateway: ConnectionGateway, topic: str, value: Any, usual: str, deadline: Deadline, listener: Item
+    gateway: Gateway, topic: str, value: Any, usual: str, deadline: Deadline, listener: Item
 ) -> str:
     if deadline.is_over:
         return "dropped"
