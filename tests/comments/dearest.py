@@ -49,6 +49,7 @@ def dearest(site: Deployed) -> Iterator[Dearest]:
     yield Dearest(site.rest(f"GET {COMMENTS}/{{id}}", "20 KB", path=comment), read=8)
     route, query = f"{COMMENTS}/{{id}}/replies", {"limit": "100"}
     yield Dearest(site.rest(f"GET {route}", "100 of 20 KB each", path=comment, query=query))
+    yield Dearest(site.rest("GET /products/{product}", "any product", path=path), read=0.5)
     yield Dearest(site.rest("GET /products/{product}/statistics", "any product", path=path), read=0.5)
     leaders = site.rest("GET /products/leaders", "300 products that tie", query={"limit": "100"})
     yield Dearest(leaders)
