@@ -86,13 +86,11 @@ def build_uses(used: Mapping[str, Any]) -> list[Use]:
 
 def count_alarms(assumed: Assumed) -> int:
     """Count the alarms that a stage has."""
-    import yaml
-
-    from ops.aws.template import TEMPLATE
+    from ops.aws.template import TEMPLATE, read_yaml
 
     holds = {"Full": assumed.is_full, "Queued": assumed.queue}
     holds["WatchesWaiting"] = assumed.is_full and assumed.queue
-    resources = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))["Resources"].values()
+    resources = read_yaml(TEMPLATE)["Resources"].values()
     alarms = [resource for resource in resources if resource["Type"] == "AWS::CloudWatch::Alarm"]
     return sum(holds.get(alarm.get("Condition"), True) for alarm in alarms)
 

@@ -80,6 +80,7 @@ class Engine:
                     retries={"mode": "standard", "total_max_attempts": 3},
                     max_pool_connections=50,
                     proxies={},
+                    user_agent="hubbub",
                 )
                 create: Any = _session().client
                 self._clients[service] = create(service, endpoint_url=self.endpoint, config=config)

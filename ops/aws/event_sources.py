@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
 from chalicelib.feature import filter_patterns
 from chalicelib.settings import Settings
 from ops.aws import features, provision
-from ops.aws.template import function_name, read_conditions, resolve
+from ops.aws.template import function_name, read_conditions, read_yaml, resolve
 from ops.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ def expect_mappings_on(
     settings: Settings, stream_arn: str, queue_arn: str, failures_arn: str
 ) -> list[Mapping]:
     """Return the expected mappings of a stage on the given sources."""
-    template = yaml.safe_load(GATEWAY.read_text(encoding="utf-8"))
+    template = read_yaml(GATEWAY)
     parameters = {
         "Size": "full" if settings.is_full else "small",
         "Notices": features.notices_parameter(settings),

@@ -21,7 +21,7 @@ from botocore.exceptions import NoRegionError
 
 from chalicelib.settings import Settings, read
 from ops.aws import bundle, chalice_config, deploy, domains, event_sources, features
-from ops.aws.template import logical_name, read_template
+from ops.aws.template import logical_name, read_template, read_yaml
 from ops.stage import read_variables
 
 ALLOWED = "Access-Control-Allow-Origin"
@@ -33,7 +33,7 @@ def merge_templates(root: Path, stage: str) -> dict[str, Any]:
     The functions are packaged for one stage, so the stack must not be deployed as another.
     """
     whole = read_template(chalice_config.list_functions(root, stage))
-    gateway = yaml.safe_load((root / ".chalice" / "gateway.yaml").read_text(encoding="utf-8"))
+    gateway = read_yaml(root / ".chalice" / "gateway.yaml")
     for section, value in gateway.items():
         whole[section] = {**whole.get(section, {}), **value}
     settings = chalice_config.read_settings(root, stage)

@@ -15,7 +15,6 @@ from uuid import uuid4
 import boto3
 import click
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 from moto import mock_aws
 
@@ -26,7 +25,7 @@ from ops.aws import adopt, chalice_config, cloudformation, live_table
 from ops.aws import provision as provisioning
 from ops.aws.cloudformation import Change, ChangeSet
 from ops.aws.provision import Clients, find_resources, provision
-from ops.aws.template import TEMPLATE, create_table, definition
+from ops.aws.template import TEMPLATE, create_table, definition, read_yaml
 from ops.cli.main import main
 from tests.ops import test_definition
 
@@ -60,7 +59,7 @@ def run(clients: Clients, stage: str) -> Shown:
 
 def older(indexes: list[str], **changes: Any) -> dict[str, Any]:
     """Return the template as an older version had it: with these indexes alone."""
-    template: dict[str, Any] = yaml.safe_load(TEMPLATE.read_text())
+    template: dict[str, Any] = read_yaml(TEMPLATE)
     table = template["Resources"]["Table"]["Properties"]
     table["GlobalSecondaryIndexes"] = [
         index for index in table["GlobalSecondaryIndexes"] if index["IndexName"] in indexes

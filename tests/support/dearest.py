@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
 
-import yaml
-
 import app
 from chalicelib.api.caching import ResponseCache
 from chalicelib.chat import handlers, subscriptions
@@ -25,7 +23,7 @@ from chalicelib.comments import definitions as product_definitions
 from chalicelib.dynamo import retries
 from chalicelib.views import definitions
 from local.engines.engine import DYNOXIDE, Engine, start
-from ops.aws.template import TEMPLATE
+from ops.aws.template import TEMPLATE, read_yaml
 from ops.costs import GB, LOG_BYTES, load_prices
 from ops.stage import ROOT
 from tests.support.deployed import Deployed, Invocation, deployed
@@ -161,7 +159,7 @@ def bound_hour(rows: Rows) -> dict[str, float]:
     is bounded by itself, so their sum is more than any hour costs.
     """
     prices = load_prices()["prices"]
-    template = yaml.safe_load(TEMPLATE.read_text(encoding="utf-8"))
+    template = read_yaml(TEMPLATE)
     sizes = template["Mappings"]["Sizes"]["small"]
     table_ = template["Resources"]["Table"]["Properties"]
     ceiling = table_["OnDemandThroughput"]["Fn::If"][1]["MaxWriteRequestUnits"]["Fn::If"][2]
