@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import schemathesis
 from hypothesis import strategies as st
+from hypothesis.strategies._internal import regex
 from schemathesis import BaseSchema, Case, CheckContext, Response
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
@@ -88,6 +91,13 @@ def examples() -> BaseSchema:
 @pytest.fixture(scope="module")
 def many_examples() -> BaseSchema:
     return api(500, thorough=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patterns_are_read_once() -> Iterator[None]:
+    """Keep what hypothesis builds of each pattern. It takes half a second for that of names, once a field."""
+    with patch.object(regex, "regex_strategy", cache(regex.regex_strategy)):
+        yield
 
 
 @pytest.fixture(scope="module")

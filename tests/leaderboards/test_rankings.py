@@ -565,23 +565,23 @@ def test_a_place_is_found_in_two_round_trips_by_the_nodes_that_the_process_has_s
     """The nodes are a guess: the page is right when players have moved since, and in another season."""
     positions._seen_nodes.cache_clear()
     board = Crowd(*store, BODIES[0])
-    board.place({f"p{i}": 7 for i in range(400)} | {f"q{i}": i % 5 for i in range(300)})
+    board.place({f"p{i}": 7 for i in range(200)} | {f"q{i}": i % 5 for i in range(150)})
     board.settle()
     whole = list(board.pages(limit=100))
     for most in (4, 2):
-        for place in (200, 500):
+        for place in (100, 250):
             with (trips := RoundTrips()).count(board.table.client, 0.02):
                 assert board.entries(place=place, limit=3) == whole[place - 1 :][:3]
             assert trips.in_sequence <= most
     assert trips.in_sequence == 2
-    for i in range(0, 400, 2):
+    for i in range(0, 200, 4):
         board.submit(Submission(f"p{i}", "1", 0, 0), Decimal(30))
     board.settle()
     changed = list(board.pages(limit=100))
-    for place in (100, 200, 300, 500, 700):
+    for place in (50, 100, 150, 250, 350):
         assert board.entries(place=place, limit=3) == changed[place - 1 :][:3]
     boards.end_season(new_context(board.table, NOW), board.name, SeasonBody(season=1))
-    assert board.entries(place=200) == []
+    assert board.entries(place=100) == []
 
 
 @pytest.mark.long
