@@ -781,9 +781,11 @@ def pairs(states: Iterable[Item], *, may_meet_again: bool = False) -> dict[str, 
         if state["state"] == "matched":
             partner = state["partner"]
             assert partner["id"] != id.removeprefix("CONN#"), f"{id} is matched with itself"
-            assert partner["who"] not in state.get("blocked", ()), f"{id} is matched with a blocked partner"
             members[state["state_id"]][id] = state
             if last and last["state_id"] != state["state_id"]:
+                # A report through another connection of the partner comes later, and does not end this chat.
+                is_blocked = partner["who"] in state.get("blocked", ())
+                assert not is_blocked, f"{id} is matched with a blocked partner"
                 # Another connection of the same person may have taken the partner's place.
                 came_back = last.get("partner", {}).get("who") == partner["who"]
                 assert came_back or last["state"] == "waiting", f"{id} was matched while {last['state']}"
