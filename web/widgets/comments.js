@@ -333,7 +333,7 @@ class Comments extends Widget {
 
 const STYLE = `
 .root { gap: 12px; min-height: 400px; }
-:host([data-state=loading]) [part=state] { position: static; }
+:host([data-state=loading]) [part=list]:not(:empty) ~ [part=state] { position: static; }
 p[part=facts] { display: block; min-height: 1.45em; }
 [part=filters] span { display: inline-block; min-width: 1.5em; }
 [part=write]:empty, [part=list]:empty { display: none; }
