@@ -105,8 +105,7 @@ def import_log(file: str, sites: dict[str, str], stage: str, report: Report) -> 
         raise click.ClickException(f"{file}: the file is empty")
     example = _show_line(log.malformed)
     if summary.skipped[Skip.MALFORMED] == summary.lines:
-        known = ", ".join(log_formats.FORMATS)
-        known = f"{known}, an export of GoatCounter, Plausible or Umami"
+        known = ", ".join((*log_formats.FORMATS, "an export of GoatCounter, Plausible or Umami"))
         raise click.ClickException(f"{file}: no line is in a known format ({known}); {example}")
     if example:
         click.echo(f"malformed: {example}", err=True)
