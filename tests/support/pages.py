@@ -74,10 +74,20 @@ def choose(page: Page, feature: str, name: str) -> None:
     page.press(f"#{feature} .choose input", "Enter")
 
 
+# A page's script fills in its words and then shows its main part. A page that a test builds may have neither.
+READY = """() => {
+  const visible = (element) => element.checkVisibility();
+  const mains = [...document.querySelectorAll("main")];
+  const unworded = [...document.querySelectorAll("[data-words]:empty")];
+  return (!mains.length || mains.some(visible)) && !unworded.some(visible);
+}"""
+
+
 def find_accessibility_violations(page: Page) -> list[str]:
-    """Return the violations that axe finds in light and in dark colours."""
+    """Wait until the page has its words. Return the violations that axe finds in light and in dark colours."""
     from axe_playwright_python.sync_playwright import Axe
 
+    page.wait_for_function(READY)
     found: list[str] = []
     schemes: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
     for scheme in schemes:
