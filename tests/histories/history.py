@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -242,6 +243,9 @@ def started(
         stage = app.stage._replace(queue_url="simulated" if plan.has_queue else "", comments_block=(BLOCKED,))
         stage = stage._replace(notices="on", notice_topic="simulated")
         for patch in (
+            mock.patch.object(uuid, "uuid4", partial(_draw_uuid, os.urandom)),
+            mock.patch.object(os, "urandom", source := random.Random(f"system {world.seed}").randbytes),
+            mock.patch.object(random, "_urandom", source),  # what `secrets` calls
             mock.patch.object(app, "connect", return_value=table),
             mock.patch.object(app, "gateway", ConnectionGateway(lambda: gateway, pause=world.sleep)),
             mock.patch.object(tree, "LIMIT", 1),  # so that the few players of a history need a deep tree
@@ -268,6 +272,11 @@ def started(
         admin = Admin(world, known, plan.admin, table, messages)
         clients = (known, visitors, admin, chatters)
         yield History(world, table, stream, messages, gateway, topic, *clients, stage, plan), network
+
+
+def _draw_uuid(draw: Callable[[int], bytes]) -> uuid.UUID:
+    """Return a UUID that no other history has: the engine remembers the tokens of transactions."""
+    return uuid.UUID(bytes=draw(16), version=4)
 
 
 @contextmanager

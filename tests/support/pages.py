@@ -84,7 +84,7 @@ READY = """() => {
 
 
 def find_accessibility_violations(page: Page) -> list[str]:
-    """Wait until the page has its words. Return the violations that axe finds in light and in dark colours."""
+    """Wait until the page has its words. Return what axe finds in light and in dark colours."""
     from axe_playwright_python.sync_playwright import Axe
 
     page.wait_for_function(READY)
