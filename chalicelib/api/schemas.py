@@ -61,6 +61,7 @@ IDENTIFIER_RULE = (
 Identifier = Annotated[
     str, Meta(pattern=described(IDENTIFIER_PATTERN, IDENTIFIER_RULE), examples=["player-1"])
 ]
+Zone = Annotated[str, Meta(max_length=60, extra_json_schema={"format": "timezone"})]  # our own format
 
 
 def parse_instant(field: str, text: str) -> datetime:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import INVISIBLE, Cursor, Identifier, Instant, Next, Schema, described
+from chalicelib.api.schemas import INVISIBLE, Cursor, Identifier, Instant, Next, Schema, Zone, described
 from chalicelib.ranking.tree import MOST
 
 MAX_METADATA = 500  # bytes as JSON
@@ -85,7 +85,7 @@ class Recurrence(Schema):
         Meta(description="How long a season is. Weeks begin on Monday, months on their first day"),
     ]
     timezone: Annotated[
-        str, Meta(description="The zone, by its name in the IANA database", examples=["Europe/Berlin"])
+        Zone, Meta(description="The zone, by its name in the IANA database", examples=["Europe/Berlin"])
     ] = "UTC"
 
 

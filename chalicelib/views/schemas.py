@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from chalicelib.api.schemas import INVISIBLE, Cursor, Instant, Next, Schema, described
+from chalicelib.api.schemas import INVISIBLE, Cursor, Instant, Next, Schema, Zone, described
 
 Url = Annotated[
     str,
@@ -488,8 +488,7 @@ class Goals(Schema):
     complete: Complete = UNSET
 
 
-# Our own formats: the name of a zone, a path with an optional * at its end, an address or a network.
-Zone = Annotated[str, Meta(max_length=60, extra_json_schema={"format": "timezone"})]
+# Our own formats: a path with an optional * at its end, an address or a network.
 Pattern = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"format": "path"})]
 Network = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"format": "network"})]
 Host = Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"format": "host"})]
