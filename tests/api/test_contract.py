@@ -18,7 +18,9 @@ import schemathesis
 from hypothesis import strategies as st
 from hypothesis.strategies._internal import regex
 from schemathesis import BaseSchema, Case, CheckContext, Response
+from schemathesis.specs.openapi.adapter import parameters
 from schemathesis.specs.openapi.checks import negative_data_rejection
+from schemathesis.transport.serialization import quote_all
 
 import app
 from chalicelib import settings, times
@@ -100,6 +102,17 @@ def patterns_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def names_are_sent_as_they_are() -> Iterator[None]:
+    """Encode the `%` of a name. schemathesis decodes a name first: the valid `a%DA` became U+FFFD."""
+
+    def encode(values: dict[str, Any]) -> dict[str, Any]:
+        return quote_all({k: v.replace("%", "%25") if type(v) is str else v for k, v in values.items()})
+
+    with patch.object(parameters, "quote_all", encode):
+        yield
+
+
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The running product with the views, the challenge and the comment of the document's examples."""
@@ -142,6 +155,9 @@ def test_a_call_does_what_its_description_says_500_times(case: Case[Any], produc
 
 def call(case: Case[Any], product: Run) -> None:
     """Send a request and check its response, also against rules that no schema can state."""
+    for name in ("Host", "Origin", "Sec-Fetch-Site"):
+        # hypothesis takes also the words of the code as names, and a page of another site is refused (403)
+        case.headers.pop(name, None)
     if case.meta and case.meta.generation.mode.is_positive:
         case.query.pop("cursor", None)  # only an answer holds a right one
         case.query.pop("explain", None)  # a public call's part for admins
@@ -150,7 +166,8 @@ def call(case: Case[Any], product: Run) -> None:
             case.query["from"] = end
             del case.query["to"]  # now: two equal instants are no time frame in either order
         if isinstance(case.body, dict) and case.operation.path == "/products/{product}/comments":
-            case.body.setdefault("rating", 5)  # only a product's definition says that it may be absent
+            # only a product's definition says that it may be absent or null
+            case.body["rating"] = case.body.get("rating") or 5
         if isinstance(case.body, dict) and case.body.get("opens") and case.body.get("closes"):
             opens, closes = sorted((str(case.body["opens"]), str(case.body["closes"])), key=times.parse)
             together = times.parse(opens) == times.parse(closes)
