@@ -1,10 +1,4 @@
-"""The cost of every operation in write and read units, in one complete table.
-
-The units are computed from the items by AWS's published rules (tests/support/meter.py), so every
-change of an item, a key, an index or a call appears here. When a cost changes on purpose, update the
-docstring and ops/table.md too. A write of a user and anonymous views cost 1 WCU more than their docstrings
-say: that of the sender's bucket (api/rates.py).
-"""
+"""The cost of a view and a comment with all their sums, and of the commands of `python -m ops`."""
 
 from __future__ import annotations
 
@@ -19,7 +13,6 @@ import app
 from chalicelib.aggregates import engine as aggregates
 from chalicelib.aggregates.sums import Amount
 from chalicelib.api.auth import Caller
-from chalicelib.chat.handlers import ACTIONS
 from chalicelib.comments import comments, pages, replies, votes
 from chalicelib.comments.schemas import CommentBody, CommentsQuery, ReplyBody, ReplyPath
 from chalicelib.dynamo.items import Item, Key
@@ -37,79 +30,9 @@ from ops.imports import comments as import_comments
 from ops.imports import scores as import_scores
 from ops.maintenance import audit, redrive
 from ops.maintenance.streams import Stream, follow_stream
-from tests.support import operations
 from tests.support.contexts import new_context
-from tests.support.deployed import Deployed, Invocation
 from tests.support.meter import Meter
 from tests.support.tables import drain, fresh_table
-
-COSTS = operations.costs()
-
-
-@pytest.fixture(scope="module")
-def measured(engine: Engine) -> dict[tuple[str, str], tuple[int, float, float]]:
-    found: dict[tuple[str, str], tuple[int, float, float]] = {}
-
-    def run(site: Deployed, invocation: Invocation) -> None:
-        with Meter(site.table.client) as meter:
-            result = invocation.run()
-        status = result.get("statusCode", 0) if isinstance(result, dict) else 0
-        found[invocation.operation, invocation.name] = (status, meter.write_units, meter.read_units)
-
-    operations.play(engine, run)
-    return found
-
-
-@pytest.mark.parametrize(("operation", "name"), COSTS, ids=map(" ".join, COSTS))
-def test_an_operation_costs_exactly_this(
-    measured: dict[tuple[str, str], tuple[int, float, float]], operation: str, name: str
-) -> None:
-    assert measured[operation, name] == COSTS[operation, name]
-
-
-def test_the_table_of_costs_has_every_measured_operation(
-    measured: dict[tuple[str, str], tuple[int, float, float]],
-) -> None:
-    assert list(measured) == list(COSTS)
-
-
-def test_every_call_action_and_handler_of_the_app_has_a_cost() -> None:
-    calls = {f"{call.method} {call.path}" for call in app.router.routes}
-    actions = {f"socket {action}" for action in ACTIONS}
-    others = {
-        "socket_connect": "socket $connect",
-        "socket_disconnect": "socket $disconnect",
-        "apply": "stream",
-        "push": "push",
-        "write_views": "queue",
-        "sweep": "sweep",
-        "identify": "authorizer",
-    }
-    assert {operation for operation, _ in COSTS} == calls | actions | set(others.values())
-    handlers = (
-        {call.name for call in app.router.routes} | {"socket_message", "probe"} | set(others)
-    )  # the probe waits for the stream
-    assert set(app.app.handler_map) == handlers
-
-
-def test_every_contribution_is_in_a_batch_with_a_cost() -> None:
-    for feature, module in zip(app.FEATURES, operations.features(), strict=True):
-        batches = {name for operation, name in module.COSTS if operation == "stream"}
-        assert batches or not feature.contribution, feature.name
-    batches = {name for operation, name in COSTS if operation == "stream"}
-    assert batches >= {
-        "26 views of a new page",
-        "25 views, visitors known",
-        "an expired view",
-        "a malformed item",
-        "26 views of another site",
-        "a view with sources, visitor known",
-        "a small gain",
-        "two paths that nobody has found before",
-        "a path of a ranked challenge",
-        "a comment",
-        "the lag probe",
-    }
 
 
 @pytest.mark.parametrize(
@@ -133,8 +56,6 @@ def test_a_view_by_a_new_visitor_costs_at_most(
 
     assert units(table, count)[0] <= most * number
 
-
-# --- the commands of `python -m ops` ---
 
 NOW = datetime(2100, 1, 1, 12, tzinfo=UTC)
 OPERATOR = (views.contribution, scores.contribution, comments.contribution)

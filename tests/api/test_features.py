@@ -15,12 +15,8 @@ import yaml
 import app
 from chalicelib import settings
 from chalicelib.feature import select
-from local.engines.engine import Engine
 from ops.aws import chalice_config, event_sources, features, package
 from ops.stage import ROOT
-from tests.support import operations
-from tests.support.deployed import Deployed, Invocation
-from tests.support.permissions import needed
 from tests.support.running import ENVIRONMENT
 
 FEATURES = [feature.name for feature in app.FEATURES if feature.is_named]
@@ -77,29 +73,6 @@ def test_without_the_setting_a_stage_has_everything() -> None:
 def test_an_unknown_feature_is_named() -> None:
     with pytest.raises(ValueError, match="HUBBUB_FEATURES has 'games': the features are views, leaderb"):
         select(app.FEATURES, settings.read({"HUBBUB_FEATURES": "views,games"}))
-
-
-def test_a_feature_names_each_action_that_its_routes_take(engine: Engine) -> None:
-    """A stage with this feature alone has its actions and those of the features that serve it."""
-    owners = {path: feature.name for feature in app.FEATURES for path in feature.paths}
-    taken: dict[str, set[str]] = {}
-
-    def run(site: Deployed, invocation: Invocation) -> None:
-        _, _, path = invocation.operation.partition(" /")
-
-        def see(params: Any, model: Any, **_: Any) -> None:
-            actions = {permission.action for permission in needed("dynamodb", model.name, params)}
-            taken.setdefault(owners.get(path.split("/")[0], ""), set()).update(actions)
-
-        events = site.table.client.meta.events
-        events.register("provide-client-params.dynamodb", see)
-        invocation.run()
-        events.unregister("provide-client-params.dynamodb", see)
-
-    operations.play(engine, run)
-    for name in FEATURES:
-        alone = select(app.FEATURES, settings.read({"HUBBUB_FEATURES": name}))
-        assert taken[name] <= frozenset().union(*(feature.actions for feature in alone)), name
 
 
 # -- what is deployed ------------------------------------------------------------------------------------

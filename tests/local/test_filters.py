@@ -24,7 +24,7 @@ from local.filters import filtered, matches, passes, patterns
 from ops import table as documents
 from tests.support import operations
 from tests.support.deployed import Deployed, Invocation
-from tests.support.records import Reader, record
+from tests.support.records import Reader, follow, record
 from tests.support.tables import record_calls, store_on
 
 Images = tuple[Item | None, Item | None]
@@ -52,8 +52,7 @@ def images(engine: Engine) -> list[Images]:
 
     def run(site: Deployed, invocation: Invocation) -> None:
         if not streams:
-            arn = site.table.client.describe_table(TableName=site.table.name)["Table"]["LatestStreamArn"]
-            streams.append(Reader(engine.client("dynamodbstreams"), arn))
+            streams.append(follow(engine, site.table))
         invocation.run()
         for body in (change["dynamodb"] for change in streams[0].read_all()):
             old, new = (unpack(body[name]) if name in body else None for name in ("OldImage", "NewImage"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -30,7 +29,7 @@ from chalicelib.challenges.schemas import ChallengeBody
 from chalicelib.chat import bans, blocks
 from chalicelib.comments import comments, replies, votes
 from chalicelib.comments.schemas import CommentBody, CommentPatch, ReplyBody
-from chalicelib.dynamo.items import Item, Key, Range, unpack
+from chalicelib.dynamo.items import Item, Key, Range
 from chalicelib.dynamo.table import Table
 from chalicelib.errors import InvalidPath
 from chalicelib.feature import Person
@@ -38,22 +37,20 @@ from chalicelib.leaderboards import boards, scores
 from chalicelib.leaderboards.schemas import BoardBody, ScoreBody
 from chalicelib.views import events
 from chalicelib.views.events import View
-from local.engines.engine import ROOT, Engine
+from local.engines.engine import ROOT
 from ops.aws import template
 from ops.cli.main import main
 from ops.maintenance import erase as work
 from ops.maintenance import redrive
 from ops.maintenance import scan as segments
-from ops.maintenance.erase import Erased, classify, parse_person
+from ops.maintenance.erase import Erased
 from ops.maintenance.pace import Pace
 from tests.conftest import EngineTable
 from tests.histories.world import Killed
-from tests.support import operations
 from tests.support.contexts import new_context
-from tests.support.deployed import Deployed, Invocation
 from tests.support.faults import instead
 from tests.support.live import Live
-from tests.support.records import Reader, drift, scan
+from tests.support.records import drift, scan
 from tests.support.running import ENVIRONMENT, until
 
 PAGE = "https://example.org/a"
@@ -274,34 +271,6 @@ def test_an_export_of_a_person_has_what_an_erasure_would_erase(live: Live) -> No
     nobody = run("--person", "nobody")
     assert (nobody.exit_code, nobody.stdout) == (1, "")
     assert "no data of nobody found in local; nothing exported" in nobody.stderr
-
-
-@pytest.mark.security
-def test_every_item_of_a_run_that_holds_a_name_or_its_digest_is_that_persons(engine: Engine) -> None:
-    """All calls, frames and batches. An item that no place lists would be neither exported nor erased."""
-    items: list[Item] = []
-    streams: list[Reader] = []
-
-    def run(site: Deployed, invocation: Invocation) -> None:
-        if not streams:
-            arn = site.table.client.describe_table(TableName=site.table.name)["Table"]["LatestStreamArn"]
-            streams.append(Reader(engine.client("dynamodbstreams"), arn))
-        invocation.run()
-        images = [record["dynamodb"].get("NewImage", {}) for record in streams[0].read_all()]
-        items.extend(unpack(image) for image in images if image)
-
-    operations.play(engine, run)
-    people = [parse_person(app.stage, name, ()) for name in ("ann", "bob", "player-00000")]
-    people.append(parse_person(app.stage, "nobody", ["visitor-000"]))
-    seen = set()
-    for item in items:
-        words = set(re.split(r"[#'\" ,:{}\[\]()]+", str(item)))
-        for person in people:
-            if words & {person.name, person.digest, *person.clients}:
-                kind = classify(item, person)
-                assert kind, (person.name, item)
-                seen.add(kind)
-    assert seen >= {"scores", "paths", "comments", "replies", "votes", "views", "visitors", "limits"}
 
 
 def test_the_command_asks_first_and_reports_the_items_left(live: Live) -> None:

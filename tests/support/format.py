@@ -1,14 +1,14 @@
 """The stored format: an item of each kind, as the stories of the features leave it.
 
 `make generate` adds to tests/data/format.json what is new, and takes nothing away, because names that are
-stored stay for ever from 1.0.0 on. tests/test_format.py compares the file with what the code stores.
+stored stay for ever from 1.0.0 on. tests/test_operations.py compares the file with what the code stores.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from chalicelib.dynamo.items import unpack
 from local.engines.engine import DYNOXIDE, Engine, start
 from tests.support.deployed import Deployed, Invocation
 from tests.support.operations import play
-from tests.support.records import Reader
+from tests.support.records import Reader, follow, new_images
 
 FILE = Path(__file__).parents[1] / "data" / "format.json"
 VARIABLE = re.compile(r"(?<=:).*|\d+$|(?<=^p)[\w-]{8}$")
@@ -46,22 +46,27 @@ def names(item: Mapping[str, Any]) -> dict[str, str]:
     return {VARIABLE.sub("", name): next(iter(value)) for name, value in item.items()}
 
 
+def merge(images: Iterable[Mapping[str, Any]]) -> Format:
+    """Return the items of each kind among the images as one item."""
+    found: Format = {}
+    for image in images:
+        found[kind_of(image)] = {**image, **found.get(kind_of(image), {})}
+    return found
+
+
 def record(engine: Engine) -> Format:
     """Play the stories of all features on a fresh table, and return what they store."""
-    found: Format = {}
+    found: list[dict[str, Any]] = []
     readers: list[Reader] = []
 
     def run(site: Deployed, invocation: Invocation) -> None:
         if not readers:
-            described = site.table.client.describe_table(TableName=site.table.name)["Table"]
-            readers.append(Reader(engine.client("dynamodbstreams"), described["LatestStreamArn"]))
+            readers.append(follow(engine, site.table))
         invocation.run()
-        for change in readers[0].read_all():
-            if image := change["dynamodb"].get("NewImage"):
-                found[kind_of(image)] = image | found.get(kind_of(image), {})
+        found.extend(new_images(readers[0]))
 
     play(engine, run)
-    return found
+    return merge(found)
 
 
 def amounts(item: Mapping[str, Any]) -> dict[str, str]:

@@ -20,6 +20,8 @@ from ops.maintenance.streams import to_lambda_record
 if TYPE_CHECKING:
     from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
 
+    from local.engines.engine import Engine
+
 _ids = itertools.count(1)
 
 
@@ -71,6 +73,18 @@ class Reader:
                     break
         assert_nothing_is_filtered_out(found)
         return found
+
+
+def follow(engine: Engine, table: Table) -> Reader:
+    """Return a reader of a table's stream."""
+    described = table.client.describe_table(TableName=table.name)["Table"]
+    return Reader(engine.client("dynamodbstreams"), described["LatestStreamArn"])
+
+
+def new_images(reader: Reader) -> list[dict[str, Any]]:
+    """Return the items that were written since the last read, in DynamoDB's typed JSON."""
+    changes = (record["dynamodb"] for record in reader.read_all())
+    return [change["NewImage"] for change in changes if change.get("NewImage")]
 
 
 def assert_nothing_is_filtered_out(records: Sequence[Any]) -> None:

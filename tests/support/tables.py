@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -20,15 +21,25 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 
+@cache
+def _properties() -> template.Properties:
+    """Return the properties of the table. Each of a thousand tests would parse the template."""
+    return template.definition("dev").table
+
+
 @contextmanager
 def table_on(engine: Engine) -> Iterator[template.Table]:
-    """Create a table, and delete it afterwards."""
-    dynamodb = engine.client("dynamodb")
-    made = template.create_table(dynamodb, "dev", name=f"test-{uuid4().hex}")
+    """Create a table with `template.create_table`'s properties, and delete it afterwards."""
+    dynamodb, name = engine.client("dynamodb"), f"test-{uuid4().hex}"
+    wanted = template.table_request(_properties()) | {"TableName": name}
+    made = dynamodb.create_table(**wanted)["TableDescription"]  # an engine's table is active at once
     try:
-        yield made
+        dynamodb.update_time_to_live(
+            TableName=name, TimeToLiveSpecification=_properties()["TimeToLiveSpecification"]
+        )
+        yield template.Table(name, made["LatestStreamArn"])
     finally:
-        dynamodb.delete_table(TableName=made.name)
+        dynamodb.delete_table(TableName=name)
 
 
 @contextmanager

@@ -6,8 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from io import StringIO
-from logging import StreamHandler
 from typing import Any
 
 import pytest
@@ -17,11 +15,9 @@ import app
 from chalicelib.api import router
 from chalicelib.errors import Busy
 from chalicelib.settings import Settings
-from chalicelib.telemetry import logs, metrics
+from chalicelib.telemetry import metrics
 from chalicelib.views import events as views
 from chalicelib.views.events import View
-from local.engines.engine import Engine
-from tests.support import operations
 from tests.support.faults import instead
 from tests.support.records import record
 from tests.support.site import Site
@@ -119,23 +115,6 @@ def test_an_invocation_that_counts_nothing_prints_nothing(capsys: pytest.Capture
     metrics.count(Pairs=1)
     metrics.publish()
     assert [line["Pairs"] for line in lines(capsys)] == [[1.0]]
-
-
-@pytest.mark.security
-def test_no_line_of_any_call_frame_or_batch_names_a_person(engine: Engine) -> None:
-    logger, written = logs.logger(), StringIO()
-    handler, level = StreamHandler(written), logger.log_level
-    handler.setFormatter(logger.registered_formatter)
-    logger.addHandler(handler)
-    logger.setLevel("DEBUG")
-    try:
-        operations.play(engine, lambda site, invocation: invocation.run())
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-    messages = [json.loads(line)["message"] for line in written.getvalue().splitlines()]
-    assert {"request", "admin write"} <= set(messages)
-    assert re.findall(r"\b(ann|bob|player-\d+|visitor-\d+)\b|: ?\"admin\"", written.getvalue()) == []
 
 
 def test_every_parameter_of_a_call_that_an_admin_may_make_is_logged_or_left_out_on_purpose() -> None:
