@@ -54,13 +54,18 @@ CHALICE = {"errors": "errors are Chalice errors", "api/router": "registers route
 
 
 @cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def read_imports(path: Path) -> set[str]:
     """Return the modules that a file imports anywhere, as dotted names.
 
     `from chalicelib.api import codec` gives `chalicelib.api.codec`. Imports for type checking count too.
     """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -202,7 +207,7 @@ def test_every_function_has_a_policy_of_its_own_without_wildcard_actions() -> No
 def test_names_say_what_they_hold(folder: str) -> None:
     """`of`, `one` and `some` are names of the REST interface's fields only."""
     for path in sorted((ROOT / folder).rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse(path)
         fields = [node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)]
         for node in ast.walk(tree):
             match node:

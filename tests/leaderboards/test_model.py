@@ -118,8 +118,8 @@ SCENARIOS = [  # the smaller first, in which most faults are found
     ["+a -", "+a ~a"],
     ["+a - +b", "~a +a"],
     ["+a +b +c", "+b ~a"],  # tags have moved to a page
-    ["+a +b +c ~a", "~a +d"],
 ]
+LONG = ["+a +b +c ~a", "~a +d"]
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boards, "find", lambda *_: BOARD)
 
 
-@pytest.mark.parametrize("texts", SCENARIOS, ids=" | ".join)
+@pytest.mark.parametrize("texts", [*SCENARIOS, pytest.param(LONG, marks=pytest.mark.long)], ids=" | ".join)
 def test_every_interleaving_counts_each_submission_once(texts: list[str]) -> None:
     assert explore_steps(texts) > 5
 

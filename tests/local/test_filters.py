@@ -69,18 +69,27 @@ def images(engine: Engine) -> list[Images]:
 
 
 class Consumer:
-    """The functions that consume the stream, on tables with nothing, with all but scores, and with all."""
+    """The functions that consume the stream, on tables with nothing, with all but scores, and with all.
 
-    def __init__(self, tables: list[Table], patch: pytest.MonkeyPatch) -> None:
-        self._tables, self._patch = tables, patch
-        self._calls = [record_calls(table.client) for table in tables]
+    A table is made when a record is the first to reach it: most act on the one with nothing.
+    """
+
+    def __init__(self, make: Iterator[Table], patch: pytest.MonkeyPatch) -> None:
+        self._make, self._patch = make, patch
+        self._made: list[tuple[Table, list[str]]] = []
+
+    def _tables(self) -> Iterator[tuple[Table, list[str]]]:
+        yield from self._made
+        for table in self._make:
+            self._made.append((table, record_calls(table.client)))
+            yield self._made[-1]
 
     def acts(self, change: Any, function: str) -> bool:
         """Return whether a function would write or push anything because of a record."""
         if function == "push":
             new, pending = notices.find(app.FEATURES, [change], datetime.now(UTC))
             return bool(new or pending or subscriptions.changed_topics(app.TOPICS, [change]))
-        for table, calls in zip(self._tables, self._calls, strict=True):
+        for table, calls in self._tables():
             calls.clear()
             self._patch.setattr(app, "connect", lambda table=table: table)
             app.apply_records([change])
@@ -92,11 +101,16 @@ class Consumer:
 @pytest.fixture
 def consumer(engine: Engine, images: list[Images], monkeypatch: pytest.MonkeyPatch) -> Iterator[Consumer]:
     items = {(new["pk"], new["sk"]): new for _, new in images if new}.values()
+    others = [item for item in items if not item["sk"].startswith("BOARD#")]
     with ExitStack() as stack:
-        tables = [stack.enter_context(store_on(engine))[0] for _ in range(3)]
-        tables[1].batch_put(item for item in items if not item["sk"].startswith("BOARD#"))
-        tables[2].batch_put(items)
-        yield Consumer(tables, monkeypatch)
+
+        def make() -> Iterator[Table]:
+            for stored in ([], others, items):
+                table, _ = stack.enter_context(store_on(engine))
+                table.batch_put(stored)
+                yield table
+
+        yield Consumer(make(), monkeypatch)
 
 
 CHANGES = st.sampled_from(["as it was", "created", "deleted", "an attribute less", "a number more"])

@@ -64,10 +64,15 @@ def copied(project: Path, **variables: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="session")
+def package(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Package the dev stage as one stack."""
     out = tmp_path_factory.mktemp("package")
-    packages.package(copied(tmp_path_factory.mktemp("project")), "dev", out)
+    packages.package(checkout, "dev", out)
     return out / "sam.yaml"
 
 
@@ -111,8 +116,7 @@ def responses(template: Any) -> Any:
 def test_the_package_and_the_tables_template_are_valid(package: Path) -> None:
     sent = package.with_name("resources.json")
     sent.write_text(json.dumps(read_template(chalice_config.list_functions(ROOT, "dev"))))
-    for file in (package, sent):
-        run(sys.executable, "-c", "from cfnlint.runner import main; main()", str(file), cwd=ROOT)
+    run(sys.executable, "-c", "from cfnlint.runner import main; main()", str(package), str(sent), cwd=ROOT)
 
 
 def test_every_answer_of_api_gateway_has_the_contracts_shape_code_and_status(responses: Any) -> None:
@@ -310,12 +314,10 @@ def test_packaging_that_writes_nothing_fails(tmp_path: Path, monkeypatch: pytest
         packages.package(ROOT, "dev", tmp_path / "out")
 
 
-def test_a_packaged_stack_has_the_same_zip_as_a_deploy(tmp_path: Path) -> None:
+def test_a_packaged_stack_has_the_same_zip_as_a_deploy(checkout: Path, package: Path) -> None:
     """Both ways bundle: without what is unused, and with bytecode, so that cold starts are the same."""
-    project = copied(tmp_path)
-    packages.package(project, "dev", tmp_path / "out")
-    zipped = tmp_path / "out" / "deployment.zip"
-    assert zipped.read_bytes() == bundle.bundle(project, "dev").read_bytes()
+    zipped = package.with_name("deployment.zip")
+    assert zipped.read_bytes() == bundle.bundle(checkout, "dev").read_bytes()
     names = ZipFile(zipped).namelist()
     assert [name for name in names if name.startswith("chalicelib/api/__pycache__/auth.")]
 

@@ -630,9 +630,23 @@ def client_elsewhere(cloud: Engine) -> Any:
     return boto3.client("dynamodb", endpoint_url=cloud.endpoint, region_name="eu-west-1", **keys)
 
 
-@pytest.mark.parametrize("table", ["hubbub-dev", "hubbub-dev-restored"])
+CHANGES = (
+    ("provision", "--yes"),
+    ("provision", "--dry-run"),
+    ("provision", "--only-secret"),
+    ("deploy", "--yes"),
+    ("restore", "--to", "2026-11-25T12:00:00Z", "--yes"),
+    ("destroy", "--yes"),
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "commands"),
+    [("hubbub-dev", CHANGES), ("hubbub-dev-restored", CHANGES[:1])],
+    ids=["named", "restored"],
+)
 def test_a_stage_of_another_region_is_refused_by_a_clone_without_its_record(
-    project: Path, cloud: Engine, clients: Clients, table: str
+    project: Path, cloud: Engine, clients: Clients, table: str, commands: tuple[tuple[str, ...], ...]
 ) -> None:
     """The roles of a stage are global, so a second region would share them: IAM User Guide, "Regions"."""
     if table != "hubbub-dev":
@@ -641,14 +655,7 @@ def test_a_stage_of_another_region_is_refused_by_a_clone_without_its_record(
     create_table(elsewhere, "dev", table)
     try:
         before, secrets = files(project), parameters(clients)
-        for arguments in (
-            ("provision", "--yes"),
-            ("provision", "--dry-run"),
-            ("provision", "--only-secret"),
-            ("deploy", "--yes"),
-            ("restore", "--to", "2026-11-25T12:00:00Z", "--yes"),
-            ("destroy", "--yes"),
-        ):
+        for arguments in commands:
             done = CliRunner().invoke(main, [*arguments, "--stage", "dev"])
             assert done.exit_code == 1, done.output
             [line] = done.output.splitlines()

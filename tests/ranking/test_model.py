@@ -197,7 +197,9 @@ def test_every_interleaving_leaves_exact_ranks(scenario: str) -> None:
     assert explore_workers(*SCENARIOS[scenario]) > 50
 
 
-@pytest.mark.parametrize("scenario", TIES)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(name, marks=pytest.mark.long if "deepening" in name else ()) for name in TIES]
+)
 def test_every_interleaving_leaves_exact_ranks_where_the_first_is_ahead(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -57,12 +58,14 @@ def card(page: Page, title: str) -> Locator:
 
 
 def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: Run) -> None:
+    from playwright.sync_api import expect
+
     right = product.token("admin-1", "admin")
     with admin_page(browser, product) as page:
         assert page.evaluate("Object.keys(sessionStorage)") == ["hubbub.admin"]
         assert page.evaluate("localStorage.length") == 0
         assert page.context.cookies() == []
-        assert page.locator("#token").input_value() == ""
+        expect(page.locator("#token")).to_have_value("")
         assert right.split(".")[0] not in page.url
         page.reload()
         page.get_by_text("Signed in as admin-1").wait_for()
@@ -84,14 +87,16 @@ def test_a_token_is_kept_in_its_tab_and_nowhere_else(browser: Browser, product: 
 def test_a_refused_token_is_forgotten_with_a_reason(
     browser: Browser, product: Run, sub: str, said: str
 ) -> None:
+    from playwright.sync_api import expect
+
     with open_page(browser, f"{product.page}web/admin.html") as page:
         sign_in(page, product.token(sub) if sub else "nonsense")
         page.locator("#notice").get_by_text(said, exact=True).wait_for()
         assert page.evaluate("sessionStorage.length") == 0
-        assert not page.locator("#signed-in").is_visible()
+        expect(page.locator("#signed-in")).to_be_hidden()
         sign_in(page, f"Bearer {product.token('admin-1', 'admin')}")
         page.get_by_text("Signed in as admin-1").wait_for()
-        assert not page.locator("#notice").is_visible()
+        expect(page.locator("#notice")).to_be_hidden()
 
 
 @pytest.mark.security
@@ -137,6 +142,8 @@ def test_a_comment_is_hidden_found_again_and_deleted(browser: Browser, product: 
 
 def test_the_queue_is_decided_with_keys(browser: Browser, product: Run) -> None:
     """Approve, keep, hide and delete what waits, in the order of time."""
+    from playwright.sync_api import expect
+
     who = product.token("admin-2", "admin")
     assert product.call("PUT", "/products/queue", {"approve": True}, who)[0] == 201
     for author in ("ann", "bob", "eve"):
@@ -157,13 +164,13 @@ def test_the_queue_is_decided_with_keys(browser: Browser, product: Run) -> None:
         queue.get_by_text("delete (press twice)").wait_for()
         assert find_accessibility_violations(page) == []
         page.keyboard.press("?")
-        assert not queue.get_by_text("delete (press twice)").is_visible()
+        expect(queue.get_by_text("delete (press twice)")).to_be_hidden()
         for keys, left in (("ja", 4), ("jkh", 3), ("dd", 2), ("a", 1)):
             for key in keys:
                 page.keyboard.press(key)
             page.wait_for_function(f"() => document.querySelectorAll('#queue article').length == {left}")
-        assert "A reply." in texts.inner_text()
-        assert "Rude" in texts.inner_text()
+        expect(texts).to_contain_text("A reply.")
+        expect(texts).to_contain_text("Rude")
         page.keyboard.press("h")
         queue.get_by_text("Nothing to moderate.").wait_for()
         queue.get_by_label("Hidden").check(force=True)
@@ -270,30 +277,34 @@ def test_lists_are_searched_and_lead_to_what_they_name(browser: Browser, product
 
 
 def test_it_shows_the_lag_and_the_quarantine(browser: Browser, product: Run) -> None:
+    from playwright.sync_api import expect
+
     image = {"pk": {"S": "PRODUCT#a"}, "sk": {"S": "COMMENT#1"}, "text": {"S": EVIL}}
     poison = Poison(image, 1, "KeyError: 'rating'")
     with admin_page(browser, product) as page:
         stream = card(page, "Stream")
         stream.get_by_text("The quarantine is empty.").wait_for()
         stream.get_by_text("write-to-count delay", exact=True).wait_for()
-        assert stream.locator("#behind").inner_text().endswith((" ms", " s"))
+        expect(stream.locator("#behind")).to_have_text(re.compile(" m?s$"))
         now = int(datetime.now(UTC).timestamp())
         put(product, quarantine.build_item(os.urandom(12), now, poison, now))
         stream.get_by_role("button", name="Refresh").click()
         entry = stream.get_by_role("article")
         entry.get_by_text("KeyError: 'rating'").wait_for()
-        assert "PRODUCT#a COMMENT#1 · new image" in entry.inner_text()
-        assert EVIL in entry.inner_text()
+        expect(entry).to_contain_text("PRODUCT#a COMMENT#1 · new image")
+        expect(entry).to_contain_text(EVIL)
 
 
 def test_a_stalled_stream_is_highlighted(browser: Browser, product: Run) -> None:
+    from playwright.sync_api import expect
+
     late = {"sent": "2026-11-21T10:00:00Z", "seconds": 754.2, "counted": False}
     with open_page(browser, "about:blank") as page:
         page.route("**/lag", lambda route: route.fulfill(json=late))
         page.goto(f"{product.page}web/admin.html")
         sign_in(page, product.token("admin-1", "admin"))
         card(page, "Stream").get_by_text("13 min or more").wait_for()
-        assert "late" in str(page.locator("#lag").get_attribute("class"))
+        expect(page.locator("#lag")).to_have_class(re.compile("late"))
 
 
 def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: Run) -> None:
@@ -313,6 +324,8 @@ def test_a_failed_list_shows_the_error_in_its_place(browser: Browser, product: R
 
 
 def test_a_board_has_a_page_with_its_players(browser: Browser, product: Run) -> None:
+    from playwright.sync_api import expect
+
     admin = product.token("a", "admin")
     board = {"title": "Hop", "unit": "cm", "operator": "set"}
     assert product.call("PUT", "/leaderboards/hop", board, admin)[0] == 201
@@ -323,12 +336,12 @@ def test_a_board_has_a_page_with_its_players(browser: Browser, product: Run) -> 
         sign_in(page, admin)
         players = card(page, "Players")
         players.get_by_text("25 players · season 1").wait_for()
-        assert page.input_value("#board [name=title]") == "Hop"
+        expect(page.locator("#board [name=title]")).to_have_value("Hop")
         rows = players.locator("tbody tr")
-        assert rows.count() == 20
+        expect(rows).to_have_count(20)
         players.get_by_role("button", name="More").click()
         rows.nth(24).wait_for()
-        assert page.inner_text("#board-plot .x-title") == "Score (cm)"
+        expect(page.locator("#board-plot .x-title")).to_have_text("Score (cm)")
         players.get_by_label("Show the ranks around a player").fill("p3")
         players.get_by_role("button", name="Find").click()
         row = rows.filter(has=page.get_by_title("p3", exact=True))
@@ -347,6 +360,8 @@ def test_a_board_has_a_page_with_its_players(browser: Browser, product: Run) -> 
 def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
     browser: Browser, product: Run
 ) -> None:
+    from playwright.sync_api import expect
+
     with admin_page(browser, product) as page:
         form = card(page, "Define a leaderboard")
         form.get_by_role("button", name="Save").click()
@@ -356,7 +371,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_label("Decimals").fill("12")
         form.get_by_role("button", name="Save").click()
         form.get_by_role("alert").filter(has_text="decimals").wait_for()
-        assert form.get_by_label("Decimals").get_attribute("aria-invalid") == "true"
+        expect(form.get_by_label("Decimals")).to_have_attribute("aria-invalid", "true")
         form.get_by_label("Decimals").fill("2")
         form.get_by_label("Best score").select_option("the lowest")
         form.get_by_label("A new value").select_option("replaces a worse score")
@@ -372,8 +387,8 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_role("alert").filter(has_text="decimals").wait_for()
         form.get_by_role("button", name="Load").click()
         form.get_by_text(f"Loaded: {EVIL}.").wait_for()
-        assert form.get_by_label("Decimals").input_value() == "2"
-        assert form.get_by_label("Resets").input_value() == "2030-01-01T00:00"
+        expect(form.get_by_label("Decimals")).to_have_value("2")
+        expect(form.get_by_label("Resets")).to_have_value("2030-01-01T00:00")
         form.get_by_role("button", name="Save").click()
         form.get_by_text(f"Saved: {EVIL}.").wait_for()
         board = product.call("GET", "/leaderboards/sprint")[1]
@@ -384,7 +399,7 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
         form.get_by_text(f"Saved: {EVIL}.").wait_for()
         form.get_by_role("button", name="Load").click()
         form.get_by_text(f"Loaded: {EVIL}.").wait_for()
-        assert form.get_by_label("Time zone of the seasons").input_value() == "Europe/Berlin"
+        expect(form.get_by_label("Time zone of the seasons")).to_have_value("Europe/Berlin")
     board = product.call("GET", "/leaderboards/sprint")[1]
     said = {
         "title": EVIL,
@@ -401,13 +416,15 @@ def test_a_leaderboard_is_defined_and_errors_are_shown_at_their_fields(
 
 
 def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
+    from playwright.sync_api import expect
+
     with admin_page(browser, product) as page:
         form = card(page, "Define a site")
         form.get_by_label("Host", exact=True).fill("www.example.org")
         form.get_by_label("Time zone").fill("Europe/Nowhere")
         form.get_by_role("button", name="Save").click()
         form.get_by_role("alert").filter(has_text="timezone").wait_for()
-        assert form.get_by_label("Time zone").get_attribute("aria-invalid") == "true"
+        expect(form.get_by_label("Time zone")).to_have_attribute("aria-invalid", "true")
         form.get_by_label("Time zone").fill("Asia/Kathmandu")
         form.get_by_label("Statistics").select_option("private")
         form.get_by_label("Paths").fill("/blog/*\n/")
@@ -422,8 +439,8 @@ def test_a_site_is_defined_in_one_form(browser: Browser, product: Run) -> None:
         form.get_by_label("Paths").fill("")
         form.get_by_role("button", name="Load").click()
         form.get_by_text("Loaded: www.example.org.").wait_for()
-        assert form.get_by_label("Paths").input_value() == "/blog/*\n/"
-        assert form.get_by_label("only these").input_value() == "page, id"
+        expect(form.get_by_label("Paths")).to_have_value("/blog/*\n/")
+        expect(form.get_by_label("only these")).to_have_value("page, id")
     site = product.call("GET", "/sites/www.example.org", token=product.token("admin-1", "admin"))[1]
     assert site == {
         "site": "www.example.org",
@@ -463,11 +480,14 @@ def test_a_challenge_is_defined_and_played(browser: Browser, product: Run) -> No
 
 
 def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> None:
+    from playwright.sync_api import expect
+
     comment(product, "shoe", "me", "w" * 400)
     with open_page(browser, f"{product.page}web/admin.html", viewport={"width": 360, "height": 740}) as page:
         assert find_accessibility_violations(page) == []
         assert measure_overflow(page) <= 0
         sign_in(page, product.token("admin-1", "admin"))
+        expect(page.locator("#sign-out")).to_be_visible()
         shown = page.locator("#sign-out").bounding_box()
         assert shown
         assert shown["x"] + shown["width"] <= 360, "the button that signs out is in the window"
