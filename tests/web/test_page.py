@@ -82,7 +82,6 @@ def test_the_lines_beside_a_feature_show_the_same_on_another_site(browser: Brows
         "comments": "[part~=comment] [part=text]",
     }
     show(page, *parts)
-    show(page, *parts)
     with OtherSite() as site:
         for feature, part in parts.items():
             with open_page(browser, pasted(site, page, feature)) as other:
