@@ -61,8 +61,10 @@ lint: setup  ## Check style
 types: setup  ## Check types, strictly
 	@$(VENV)/bin/mypy
 
-test: setup lint types  ## Check style and types, and run all tests but the long ones
-	@$(VENV)/bin/python -m pytest $(PARALLEL) $(ARGS)
+# The types are checked beside the tests, because mypy uses only one core.
+test: setup lint  ## Check style and types, and run all tests but the long ones
+	@$(VENV)/bin/mypy & types=$$!; $(VENV)/bin/python -m pytest $(PARALLEL) $(ARGS); tests=$$?; \
+	  wait $$types && exit $$tests
 
 test-all: setup lint types  ## Check style and types, and run all tests, the long ones too
 	@$(VENV)/bin/python -m pytest -m 'not alone' $(PARALLEL) $(ARGS)
