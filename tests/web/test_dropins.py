@@ -531,6 +531,8 @@ def rate(page: Page, rating: int, text: str, button: str) -> None:
 def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
+    from playwright.sync_api import expect
+
     comment(product, "other", "coat", 1, EVIL)
     with open_page(browser, "about:blank") as page:
         page.goto(shop.publish("/page", comments(product, "coat", "me")))
@@ -538,7 +540,7 @@ def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
         rate(page, 4, f"Fits {EVIL}", "Comment")
         mine = page.locator("[part~=mine]")
         mine.get_by_text(f"Fits {EVIL}").wait_for()
-        assert page.locator("form").count() == 0
+        expect(page.locator("form")).to_have_count(0)
         page.get_by_text("2.5 of 5, 2 comments").wait_for()
         mine.get_by_role("button", name="Edit").click()
         rate(page, 5, "Fits well.", "Save")
@@ -547,8 +549,8 @@ def test_a_comment_is_written_edited_and_deleted_on_a_foreign_page(
         mine.get_by_role("button", name="Delete").click()
         mine.get_by_role("button", name="Delete this comment?").click()
         page.get_by_text("1.0 of 5, 1 comment").wait_for()
-        assert mine.count() == 0
-        assert page.locator("form").count() == 1
+        expect(mine).to_have_count(0)
+        expect(page.locator("form")).to_have_count(1)
         assert page.title() == TITLE
         assert page.locator("hubbub-comments img, hubbub-comments script").count() == 0
         style = "getComputedStyle(document.querySelector('hubbub-comments')).borderRadius"
@@ -646,6 +648,8 @@ def test_more_comments_load_on_scrolling_and_filters_apply(
 def test_a_visitor_who_has_already_commented_sees_that_comment(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
+    from playwright.sync_api import expect
+
     comment(product, "me", "sock", 2, "mine, long ago")
     for i in range(3):
         comment(product, f"author-{i}", "sock")
@@ -653,7 +657,7 @@ def test_a_visitor_who_has_already_commented_sees_that_comment(
         page.goto(shop.publish("/page", comments(product, "sock", "me", limit="1")))
         rate(page, 5, "again", "Comment")
         page.locator("[part~=mine]").get_by_text("mine, long ago").wait_for()
-        assert page.locator("form").count() == 0
+        expect(page.locator("form")).to_have_count(0)
 
 
 def test_a_visitor_finds_a_comment_helpful_and_replies_on_a_foreign_page(
@@ -998,7 +1002,7 @@ def test_a_guest_plays_a_challenge_on_a_foreign_page(browser: Browser, product: 
         page.locator("[part=found] li:has-text('found first, 1 player')").first.wait_for()
         guess(page, "elm")
         page.get_by_text("You have found 3 of 3.").wait_for()
-        assert not page.get_by_label("Your answer").is_visible(), "the limit is reached"
+        expect(page.get_by_label("Your answer"), "the limit is reached").to_be_hidden()
         assert page.title() == TITLE
 
 
@@ -1018,11 +1022,13 @@ def test_a_challenge_follows_other_players_over_the_socket(
 def test_a_challenge_needs_a_token_where_guests_are_not_wanted(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
+    from playwright.sync_api import expect
+
     hunt(product, "members", ranked=False)
     html = challenge(product, "members").replace(" guest>", ">")
     with open_page(browser, shop.publish("/page", html)) as page:
         page.get_by_text("Sign in to play.").wait_for()
-        assert not page.get_by_label("Your answer").is_visible()
+        expect(page.get_by_label("Your answer")).to_be_hidden()
         page.evaluate(
             """old => {
               const widget = document.querySelector("hubbub-challenge");
@@ -1037,13 +1043,15 @@ def test_a_challenge_needs_a_token_where_guests_are_not_wanted(
         )
         guess(page, "elm")
         page.get_by_text("elm is correct.").wait_for()
-        assert not page.get_by_role("table").is_visible(), "its players are not ranked"
+        expect(page.get_by_role("table"), "its players are not ranked").to_be_hidden()
     assert product.call("GET", "/challenges/members/players/me", token=product.token("me"))[1]["found"] == 1
 
 
 def test_where_guests_may_not_play_a_visitor_is_asked_to_sign_in(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
+    from playwright.sync_api import expect
+
     hunt(product, "no-guests", guests=False)
     admin = product.token("admin-1", "admin")
     for name, body in (("no-guests", {"guests": False}), ("server", {"submit": "server"})):
@@ -1052,8 +1060,8 @@ def test_where_guests_may_not_play_a_visitor_is_asked_to_sign_in(
     with open_page(browser, shop.publish("/page", challenge(product, "no-guests") + "".join(boards))) as page:
         page.get_by_text("Sign in to play.").wait_for()
         page.get_by_text("No scores yet.").last.wait_for()
-        assert page.get_by_text("Sign in to submit a score.").locator("visible=true").count() == 1
-        assert page.locator("input:visible").count() == 0
+        expect(page.get_by_text("Sign in to submit a score.").locator("visible=true")).to_have_count(1)
+        expect(page.locator("input:visible")).to_have_count(0)
 
 
 def test_too_many_guesses_are_refused_until_the_pause_is_over(
@@ -1079,6 +1087,8 @@ def test_too_many_guesses_are_refused_until_the_pause_is_over(
 def test_a_challenge_that_is_missing_or_closed_takes_no_answers(
     browser: Browser, product: Run, shop: OtherSite
 ) -> None:
+    from playwright.sync_api import expect
+
     hunt(product, "open")
     find(product, "open", "R1", "elm")
     hunt(product, "over", closes="2020-01-01T00:00:00Z")
@@ -1092,7 +1102,7 @@ def test_a_challenge_that_is_missing_or_closed_takes_no_answers(
         for name, said in (("over", "Closed on January 1, 2020"), ("later", "Opens on January 1, 2100")):
             page.evaluate(show, name)
             page.get_by_text(said).wait_for()
-            assert not page.get_by_label("Your answer").is_visible()
+            expect(page.get_by_label("Your answer")).to_be_hidden()
 
 
 def visible(page: Page, widget: str) -> list[str]:
@@ -1141,6 +1151,8 @@ def offered(page: Page) -> list[str]:
 
 
 def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, shop: OtherSite) -> None:
+    from playwright.sync_api import expect
+
     address = shop.publish("/page", chat(product, "two"))
     sockets: list[str] = []
     with (
@@ -1176,7 +1188,7 @@ def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, sho
         third.get_by_role("button", name="Start chatting").click()
         page.get_by_role("button", name="Next").click()
         page.get_by_text("You are chatting with a stranger").wait_for()
-        assert page.locator("[part~=message]").count() == 0, "a new partner"
+        expect(page.locator("[part~=message]"), "a new partner").to_have_count(0)
 
 
 def test_a_reload_keeps_the_partner_and_a_lost_connection_returns(
