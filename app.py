@@ -296,7 +296,11 @@ def delete_site(path: view_schemas.SitePath) -> None:
 
 
 @router.route(
-    "POST /sites/{site}/links", access="admin", status=201, errors=(Unprocessable,), body=Body(4 * KB)
+    "POST /sites/{site}/links",
+    access="admin",
+    status=201,
+    errors=(NotFound, Unprocessable),
+    body=Body(4 * KB),
 )
 def post_site_link(path: view_schemas.SitePath, body: view_schemas.LinkBody) -> view_schemas.Link:
     """Make a link to a site's dashboard that reads the site's numbers, and nothing else, until it expires."""

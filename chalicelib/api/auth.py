@@ -52,15 +52,16 @@ PROBLEMS = {
     "InvalidSignatureError": "its signature is not valid here",
     "InvalidJTIError": "`jti` must be a text",
 }
+LINK = "the token is that of a link, which only reads the numbers of its site"
 
 
 class Caller(NamedTuple):
     """The sender of a request. `sub` is empty for an anonymous caller, and `problem` states the reason.
 
     `name` is the display name in the token. A `guest` has a token of `POST /guests`. `site` is the site whose
-    numbers a token with the scope `statistics` may read. A token with the scope `scores` belongs to a server
-    that submits for players. A `verified` caller's token has this claim, and comments show it. `address` is
-    the client's (viewer.py).
+    numbers a token with the scope `statistics` may read. A token of a link to them makes no user, so `sub` is
+    empty. A token with the scope `scores` belongs to a server that submits for players. A `verified` caller's
+    token has this claim, and comments show it. `address` is the client's (viewer.py).
     """
 
     sub: str = ""
@@ -303,6 +304,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
         context["site"] = site
     context |= {"name": name} if (name := names.clean(claims.get(issuer.name_claim))) else {}
     context |= {"verified": "true"} if claims.get("verified") is True else {}
+    context |= {"link": "true"} if is_own and claims.get("link") is True else {}
     return context | ({"guest": "true"} if is_own and claims.get("guest") is True else {})
 
 
@@ -336,6 +338,8 @@ def read_context(context: dict[str, str] | None) -> Caller:
         return Caller(problem=context.get("problem", ""))
     if float(context.get("exp", 0)) <= time.time():
         return Caller(problem=_invalid(PROBLEMS["ExpiredSignatureError"])["problem"])
+    if "link" in context:
+        return Caller(problem=LINK, site=context.get("site", ""))
     return Caller(
         context["sub"],
         admin="admin" in context.get("scope", "").split(" "),

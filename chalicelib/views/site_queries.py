@@ -73,7 +73,7 @@ def open_site(context: Context, site: str, caller: Caller) -> Definition:
     found = definitions.find(context.table, parse_site(site))
     if not found.is_private or caller.admin or (caller.site and caller.site == found.site):
         return found
-    if not caller.sub:
+    if not (caller.sub or caller.site):
         raise Unauthorized(
             f"The statistics of {found.site} are private. Send a bearer token. {caller.problem}".strip()
         )

@@ -55,7 +55,7 @@ COSTS = {
     ("GET /views/pixel.gif", ""): (200, 4, 0),
     ("PUT /sites/{site}", "new"): (201, 1, 1.5),
     ("GET /sites/{site}", ""): (200, 0, 1),
-    ("POST /sites/{site}/links", ""): (201, 0, 0),
+    ("POST /sites/{site}/links", ""): (201, 0, 1),
     ("DELETE /sites/{site}", ""): (204, 1, 1),
     ("GET /sites", ""): (200, 0, 3.5),
 }

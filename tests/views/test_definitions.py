@@ -14,6 +14,7 @@ import app
 from chalicelib import settings, times
 from chalicelib.api import auth
 from chalicelib.api.auth import Caller
+from chalicelib.chat import bans
 from chalicelib.views import definitions, events, queries, site_queries
 from chalicelib.views.definitions import Definition
 from chalicelib.views.schemas import SeriesQuery, SiteSeriesQuery, TopQuery, ViewsBody
@@ -160,11 +161,31 @@ def test_a_link_reads_a_private_site_until_it_expires(site: Site) -> None:
     address, token = link["url"].split("#token=")
     assert address.endswith(f"/web/dashboard.html?site={HOST}")
     assert site.get(f"/views/site?site={HOST}", Authorization=f"Bearer {token}")["timezone"] == "UTC"
-    assert site.call("GET", "/sites", Authorization=f"Bearer {token}")[0] == 403
     past = times.to_iso(datetime.now(UTC) - times.HOUR)
     for expires, refused in ((past, 422), ("2999-01-01T00:00:00Z", 422), ("soon", 400)):
         assert site.call("POST", path, {"expires": expires}, who="admin")[0] == refused
     assert site.call("POST", path, {"expires": soon}, who="ann")[0] == 403
+    assert site.call("POST", "/sites/other.example/links", {"expires": soon}, who="admin")[0] == 404
+
+
+@pytest.mark.security
+def test_a_link_makes_no_user(site: Site) -> None:
+    for host in (HOST, "other.example"):
+        body = {"statistics": "private"}
+        assert site.call("PUT", f"/sites/{host}", body, who="admin")[0] == 201
+    soon = times.to_iso(datetime.now(UTC) + times.HOUR)
+    url = site.call("POST", f"/sites/{HOST}/links", {"expires": soon}, who="admin")[1]["url"]
+    token = url.partition("#token=")[2]
+    bearer = {"Authorization": f"Bearer {token}"}
+    for route in app.router.routes:
+        if route.access != "public":
+            path = route.path.replace("{site}", HOST).replace("{", "").replace("}", "")
+            status, answer = site.call(route.method, path, **bearer)
+            assert (status, "of a link" in answer["message"]) == (401, True), route
+    batch = [{"url": PAGE, "clientId": str(number)} for number in range(events.MAX_ANONYMOUS_EVENTS + 1)]
+    assert site.call("POST", "/views", {"events": batch}, **bearer)[0] == 413
+    assert site.call("GET", "/views/site?site=other.example", **bearer)[0] == 403
+    assert bans.find_subject(settings.current(), token) == ""
 
 
 # -- definitions ---------------------------------------------------------------------------------------
