@@ -87,7 +87,7 @@ def compare(context: Context, name: str, query: StandingsQuery) -> Standings:
         for item in items
         for prefix, _ in tree.steps(paths[item["pk"]], min(item["depth"], ranking.levels(paths[item["pk"]])))
     }
-    nodes = read_nodes(context.table, ranking, steps) if items else {}
+    nodes = read_nodes(context.table, ranking, {"", *steps})  # the root has the number of players
 
     def rank(item: Item) -> int:
         point = Point(item["gsi1sk"], item["depth"], scores.rank(item), nodes)

@@ -218,15 +218,17 @@ def _list_below(table: Table, ranking: Ranking, limit: int, below: int, depth: i
 def _list_above(table: Table, ranking: Ranking, limit: int, above: int) -> EntriesPage:
     """List the entries above a number, and locate the first of them to rank it.
 
-    Fewer than a page are the top of the ranking.
+    Fewer than a page are the top of the ranking: the page has these alone, so that no entry is listed twice.
     """
     better = start_listing_above(table, ranking, limit, above)()
-    if len(better) < limit:
-        return _to_page(ranking, start_listing_below(table, ranking, limit + 1)(), limit, 1, 1, depth=1)
-    start = locate(table, ranking, Point(better[-1].number))
-    following = start_listing_below(table, ranking, 1, better[0].number)()
-    depth = len(start.bucket) // DIGITS
-    return _to_page(ranking, [*reversed(better), *following], limit, start.rank, start.place, depth)
+    if not better:
+        return EntriesPage([], above + 1, 0)
+    following = start_listing_below(table, ranking, 1, better[0].number)
+    rank = place = depth = 1
+    if len(better) == limit:
+        start = locate(table, ranking, Point(better[-1].number))
+        rank, place, depth = start.rank, start.place, len(start.bucket) // DIGITS
+    return _to_page(ranking, [*reversed(better), *following()], len(better), rank, place, depth)
 
 
 def _list_around(table: Table, ranking: Ranking, limit: int, own: Ranked) -> EntriesPage:
@@ -304,6 +306,7 @@ def _seen_nodes() -> dict[tuple[str, str], Node]:
 def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nodes: Nodes) -> EntriesPage:
     """Descend to the bucket of a place, list it from its top, and skip the entries before the place.
 
+    Beyond the last place is an empty page, which the last entries precede.
     A node that is not among those that were guessed costs a round trip.
     """
     prefix, left, better, scale = "", place - 1, 0, ranking.scale
@@ -314,7 +317,7 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
         _seen_nodes()[ranking.name, prefix] = node
         step = tree.descend(node, left)
         if step is None:
-            return EntriesPage([], 0, 0)
+            return EntriesPage([], 0, 0, first=1 if node.total() else 0)
         crowd, prefix, left = node.count(step[0]), prefix + step[0], step[1]
         levels = scale.score_levels(prefix)
         if len(prefix) == DIGITS * levels:
@@ -331,7 +334,7 @@ def _list_from_place(table: Table, ranking: Ranking, limit: int, place: int, nod
     listed = start_listing_below(table, ranking, left + limit + 1, top)()
     entries = listed[left:]
     if not entries:
-        return EntriesPage([], 0, 0)
+        return EntriesPage([], 0, 0, first=1)
     ahead = sum(entry.merit > entries[0].merit for entry in listed[:left])
     is_tied = len(prefix) >= DIGITS * levels and entries[0].merit == (top - 1) // TIE
     rank = 1 + better if is_tied else place - left + ahead

@@ -198,17 +198,12 @@ class Board:
             if cursor is None:
                 return
 
-    def pages_upwards(self, limit: int) -> list[tuple[int, str, Decimal]]:
-        """Go down to the last page, and list from its `previous` up."""
-        query: dict[str, Any] = {"limit": limit}
+    def pages_upwards(self, **query: Any) -> list[tuple[int, str, Decimal]]:
+        """List what precedes the page of a query, from there to the top."""
         found = []
-        page = self.page(**query)
-        while page.cursor:
-            page = self.page(cursor=page.cursor, **query)
-        assert page.items
-        while page.previous:
-            page = self.page(cursor=page.previous, **query)
-            found += [(item.rank, item.player, item.score) for item in reversed(page.items)]
+        while previous := self.page(**query).previous:
+            query |= {"cursor": previous}
+            found += [(item.rank, item.player, item.score) for item in reversed(self.page(**query).items)]
         return found
 
     def page(self, **query: Any) -> Any:
@@ -235,6 +230,7 @@ class Board:
             ]
             assert (least.score, least.of) == (reached[-1] if whole else None, number)
         players = [player for _, player, _ in whole[::every]][:100]
+        assert ranks.compare(context, self.name, StandingsQuery(players="nobody")).of == number
         names = StandingsQuery(players=",".join([*reversed(players), "nobody"]))
         listed = ranks.compare(context, self.name, names)
         chosen = [(rank, player, score) for rank, player, score in whole if player in set(players)]
@@ -258,8 +254,10 @@ class Board:
         assert keys == sorted(keys, reverse=True)
         assert list(self.pages(limit=3)) == whole
         self.assert_answers(whole, every=max(1, len(whole) // 3))
-        if len(whole) > 3:
-            assert self.pages_upwards(3) == whole[: (len(whole) - 1) // 3 * 3][::-1]
+        for place in {1, len(whole) // 2 + 1, len(whole) + 1}:
+            assert self.pages_upwards(place=place, limit=3) == whole[: place - 1][::-1]
+        if cursor := self.page(limit=3).cursor:
+            assert self.pages_upwards(cursor=cursor, limit=3) == whole[:3][::-1]
         for place in range(1, len(whole) + 2):
             assert self.entries(place=place, limit=2) == whole[place - 1 :][:2]
         for i, (rank, player, score) in enumerate(whole):
@@ -337,7 +335,7 @@ class Crowd(Board):
         assert numbers == sorted(numbers, reverse=True)
         self.assert_answers(whole, every=max(1, len(whole) // sample))
         if len(whole) > 20:
-            assert self.pages_upwards(20) == whole[: (len(whole) - 1) // 20 * 20][::-1]
+            assert self.pages_upwards(place=len(whole), limit=20) == whole[:-1][::-1]
         for place in range(1, len(whole) + 1, max(1, len(whole) // sample)):
             assert self.entries(place=place, limit=3) == whole[place - 1 :][:3]
             found = self.standing(whole[place - 1][1])
