@@ -217,9 +217,9 @@ def check(
     source = sources.read_source(fields, given, site.hosts)
     if source is None:
         return "bot"
-    campaign = sites.read_campaign(fields.get("campaign"))
+    named = fields["campaign"] if "campaign" in fields else sources.find_parameter(given, "utm_campaign")
     of_browser = Traits(country=traits.read_zone(fields.get("timezone")))
-    return View(url, time, client, source, campaign, claimed, goal, traits=of_browser)
+    return View(url, time, client, source, sites.read_campaign(named), claimed, goal, traits=of_browser)
 
 
 def read_time(fields: Mapping[str, Any], now: datetime) -> tuple[datetime, datetime | None]:

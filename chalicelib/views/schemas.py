@@ -84,7 +84,7 @@ Campaign = Annotated[
     str,
     Meta(
         description="The name of the campaign that led here, of 1 to 100 printable characters. "
-        "Any other is ignored",
+        "Any other is ignored. Without it, `utm_campaign` of the address counts",
         examples=["spring-sale"],
     ),
 ]

@@ -140,9 +140,13 @@ def read_source(fields: Mapping[str, Any], url: str, hosts: frozenset[str] = fro
     referrer = fields.get("referrer")
     if isinstance(referrer, str) and referrer.strip():
         return name_referrer(referrer.strip(), urls.host(url), hosts)
+    return name_source(fields.get("source") or find_parameter(url, *PARAMETERS))
+
+
+def find_parameter(url: str, *names: str) -> str:
+    """Return the value of the first of these parameters that an address has; empty if it has none."""
     given = dict(parse_qsl(url.partition("?")[2])) if "?" in url else {}
-    named = fields.get("source") or next((given[name] for name in PARAMETERS if given.get(name)), "")
-    return name_source(named)
+    return next((given[name] for name in names if given.get(name)), "")
 
 
 def name_referrer(referrer: str, own: str, hosts: frozenset[str] = frozenset()) -> Source | None:

@@ -412,6 +412,17 @@ def test_parameters_name_the_source_and_those_that_track_are_removed(query: str,
     assert led.source.name == "a.example"
 
 
+@pytest.mark.parametrize(
+    ("sent", "campaign"),
+    [({}, "Spring sale"), ({"campaign": "x"}, "x"), ({"campaign": ""}, ""), ({"campaign": 4}, "")],
+)
+def test_a_parameter_names_the_campaign_where_the_event_does_not(sent: dict[str, Any], campaign: str) -> None:
+    url = f"https://{HOST}/a?utm_source=mail&utm_campaign=Spring%20sale"
+    found = check(event() | sent | {"url": url}, Settings(), NOON)
+    assert isinstance(found, View)
+    assert (found.campaign, found.source.name) == (campaign, "mail")
+
+
 def test_the_beacon_and_the_server_remove_the_same_parameters() -> None:
     beacon = (ROOT / "web" / "beacon.js").read_text(encoding="utf-8")
     assert f"/^{sources.TRACKING.pattern}$/i" in beacon
