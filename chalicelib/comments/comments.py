@@ -141,6 +141,7 @@ def post(
     standing = moderation.admit(context, caller)
     definition = definitions.find(context, product)
     definition.check_rating(body.rating)
+    definitions.check_content(body.rating, body.text)
     for _ in range(TRIES):
         item = build_item(product, ulids.new(context.now), caller.sub, body, caller.name)
         item |= {"verified": True} if caller.verified else {}
@@ -271,6 +272,9 @@ def patch(
             raise PreconditionFailed("The comment has changed since it was read: read it again.")
         if "rating" in edits:
             definitions.find(context, product).check_rating(edits["rating"])
+        if edits:
+            edited = item | edits
+            definitions.check_content(edited.get("rating"), edited["text"])
         state = moderation.choose_state(context, caller, state_of(item), body, edits.get("text"))
         wanted = _apply_edits(item, edits, state, context.now)
         standings = moderation.follow_state(context, product, item["author"], state_of(item), state)

@@ -8,12 +8,14 @@ A product needs no definition. A field that is not set is as HUBBUB_COMMENTS_MOD
 another definition stays as it is. With `per_author: one`, comments written under `many` do not count.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
+from chalicelib.api.schemas import INVISIBLE
 from chalicelib.comments.schemas import Approve, PerAuthor, ProductBody, ProductDefinition, Ratings
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
@@ -22,6 +24,7 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, NotFound, Unprocessable
 
 RECENT = Recent[Item](seconds=10)
+VISIBLE = re.compile(f"[^{INVISIBLE}]")
 DISCUSSION: dict[str, Any] = {"ratings": "off", "per_author": "many"}
 MODES: dict[str, dict[str, Any]] = {
     "reviews": {"ratings": "required", "per_author": "one"},
@@ -42,6 +45,12 @@ class Definition(NamedTuple):
             raise BadRequest("`rating` must be a number from 1 to 5: comments on this product have ratings")
         if rating is not None and self.ratings == "off":
             raise Unprocessable("`rating` must be left out: comments on this product have no ratings.")
+
+
+def check_content(rating: int | None, text: str) -> None:
+    """Raise Unprocessable for a comment that has neither a rating nor a visible character."""
+    if rating is None and not VISIBLE.search(text):
+        raise Unprocessable("`text` must not be empty in a comment without a rating.")
 
 
 def definition_key(product: str) -> Key:

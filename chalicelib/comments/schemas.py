@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, described
+from chalicelib.api.schemas import INVISIBLE, Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.comments import languages
 
 LONGEST = 5_000  # characters of a text
@@ -34,17 +34,32 @@ Language = Annotated[
         examples=["en"],
     ),
 ]
+CHARACTERS = r"[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)"
+STORED = (
+    "Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends "
+    "and without white space around it"
+)
 Text = Annotated[
     str,
     Meta(
-        description="Up to 5,000 characters, or an empty text. Line ends and tabs are the only control "
-        "characters. It is stored in NFC, with line feeds as line ends and without white space around it",
+        description=f"Up to 5,000 characters, or an empty text beside a rating. {STORED}",
         max_length=LONGEST,
         pattern=described(
-            r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
-            "must be text without control characters other than line ends and tabs",
+            rf"^{CHARACTERS}", "must be text without control characters other than line ends and tabs"
         ),
         examples=["Fits well."],
+    ),
+]
+ReplyText = Annotated[
+    str,
+    Meta(
+        description=f"Up to 5,000 characters, of which one is visible. {STORED}",
+        max_length=LONGEST,
+        pattern=described(
+            rf"^(?=[{INVISIBLE}]*[^{INVISIBLE}]){CHARACTERS}",
+            "must be text that is not empty, without control characters other than line ends and tabs",
+        ),
+        examples=["Thank you!"],
     ),
 ]
 Ratings = Annotated[
@@ -534,7 +549,7 @@ class ReplyBody(Schema):
 
     EXAMPLES: ClassVar = {"a reply": {"text": "Thank you!"}}
 
-    text: Text
+    text: ReplyText
     language: Language | UnsetType = UNSET
 
 
@@ -544,7 +559,7 @@ class ReplyEdit(Schema):
     MORE: ClassVar = {"anyOf": [{"required": [name]} for name in ("language", "text")]}
 
     language: Language | UnsetType = UNSET
-    text: Text | UnsetType = UNSET
+    text: ReplyText | UnsetType = UNSET
 
 
 class ReplyVisibility(Schema):

@@ -73,6 +73,32 @@ def test_a_rating_is_required_optional_or_refused(shop: Shop) -> None:
     assert (found["total"], found["average"], sum(found["ratings"].values())) == (3, 4, 1)
 
 
+@pytest.mark.parametrize("empty", ["", " \n\t ", "\u200b\u2003"])
+def test_a_comment_has_a_rating_or_says_something(shop: Shop, empty: str) -> None:
+    nothing = PLAIN | {"text": empty}
+    assert post(shop, nothing | {"rating": 4}, "stars")[0] == 201
+    define(shop, ratings="optional")
+    said = post(shop, PLAIN)[1]
+    rated = post(shop, nothing | {"rating": 4}, "you")[1]
+    path = f"{P}/comments/"
+    refused = [
+        post(shop, nothing, "they"),
+        shop.call("PATCH", f"{path}{said['id']}", {"text": empty}, "me"),
+        shop.call("PATCH", f"{path}{rated['id']}", {"rating": None}, "you"),
+        shop.call("PATCH", f"{path}{said['id']}", {"rating": None, "text": empty}, "me"),
+    ]
+    define(shop, ratings="off")
+    refused.append(post(shop, nothing, "we"))
+    assert {(status, answer["message"]) for status, answer in refused} == {
+        (422, "`text` must not be empty in a comment without a rating.")
+    }
+    assert shop.call("PATCH", f"{path}{said['id']}", {"language": "de"}, "me")[0] == 200
+    replies = f"{path}{said['id']}/replies"
+    assert shop.call("POST", replies, {"text": empty}, "ann")[0] == 400
+    reply = shop.call("POST", replies, {"text": "."}, "ann")[1]
+    assert shop.call("PATCH", f"{replies}/{reply['id']}", {"text": empty}, "ann")[0] == 400
+
+
 def test_a_comment_without_a_rating_is_in_every_list_without_a_filter_of_ratings(shop: Shop) -> None:
     define(shop, ratings="optional", perAuthor="many")
     bodies: list[dict[str, Any]] = [

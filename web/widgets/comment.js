@@ -101,19 +101,26 @@ export function form(widget, { button, comment, ratings, send, cancel }) {
     });
     return make("label", {}, choice, make("span", { ariaHidden: "true" }, "★"));
   });
-  const clear = () => choices.forEach((choice) => (choice.firstChild.checked = false));
+  const askForText = () => {
+    said.required = ratings !== "required" && !choices.some((choice) => choice.firstChild.checked);
+  };
+  const clear = () => {
+    choices.forEach((choice) => (choice.firstChild.checked = false));
+    askForText();
+  };
   const none = ratings === "optional" ? [make("button", { type: "button", className: "link", onclick: clear }, text.noRating)] : [];
   const said = make("textarea", { name: "text", maxLength: LONGEST, rows: 3, defaultValue: comment?.text ?? "" });
   const submit = make("button", { className: "primary" }, button);
   const made = make(
     "form",
-    { part: "form" },
+    { part: "form", onchange: askForText },
     ...(ratings === "off" ? [] : [make("fieldset", {}, make("legend", {}, text.rating), make("div", { className: "choose" }, ...choices, ...none))]),
     make("label", {}, text.text, said),
     ...(widget.isGuest && !comment ? [widget.nameField()] : []),
     make("div", { className: "row" }, submit, ...(cancel ? [make("button", { type: "button", onclick: cancel }, text.cancel)] : [])),
     problem,
   );
+  askForText();
   onSubmit(made, () => attempt(async () => {
     submit.disabled = true;
     try {
