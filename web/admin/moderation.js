@@ -44,7 +44,7 @@ function drawComment(comment) {
   const hide = make("button", { type: "button", onclick: () => attempt(toggleHidden) }, comment.hidden ? text.showAgain : text.hide);
   const drop = confirmed(text.delete, () => attempt(remove));
   const shown = article(
-    make("p", { className: "row" }, stars(comment.rating, words.comments.stars(comment.rating)), make("strong", { title: comment.author }, comment.name ?? comment.author), mark),
+    make("p", { className: "row" }, ...(comment.rating ? [stars(comment.rating, words.comments.starsOf5(comment.rating))] : []), make("strong", { title: comment.author }, comment.name ?? comment.author), mark),
     make("p", { className: "words", dir: "auto", lang: comment.language }, comment.text),
     facts(...(product ? [] : [make("a", { href: `#product/${encodeURIComponent(on)}` }, on), " · "]), when(comment.created), ` · ${comment.language}`, comment.edited ? ` · ${words.comments.edited}` : ""),
     make("div", { className: "row" }, hide, drop),
@@ -87,7 +87,7 @@ document.querySelector("#reports .refresh").addEventListener("click", showReport
 
 function drawReport(report) {
   const lines = report.messages.map(({ author, text: said, proved }) =>
-    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), said, proved ? "" : make("em", { className: "quiet" }, ` (${text.notVerified})`)),
+    make("p", { className: "words" }, make("strong", {}, author === "reported" ? `${report.reported}: ` : `${report.reporter}: `), make("bdi", {}, said), proved ? "" : make("em", { className: "quiet" }, ` (${text.notVerified})`)),
   );
   const problem = make("p", { className: "mark-bad", role: "alert" });
   const hours = make("select", { ariaLabel: text.banFor }, ...Object.entries(text.bans).map(([value, label]) => make("option", { value }, label)));

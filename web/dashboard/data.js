@@ -6,20 +6,23 @@ import { byMonth, listed, LONGEST, resolve, split } from "./periods.js";
 const PAGES = 100; // in one call
 const SOURCES = 50; // referrers, campaigns and goals
 const MOST_YEARS = 15; // that are searched for the first views of a site
+const zones = new Map(); // by site: the time zone of its days and hours, as far as it is known
 
 /**
- * Load a view. Returns its `period`, `now` (the current hour), `timezone`, `series`, `pages`, `referrers`, `campaigns`, `goals`,
+ * Load a view. All times are those of the site's clocks, written as if they were UTC. Returns its `period`, `now` (the current hour), `timezone`, `series`, `pages`, `referrers`, `campaigns`, `goals`,
  * `countries`, `traits`, `listedDays` (the days of the lists, if they are fewer than those of the period), and `before`: the series and the pages of the
  * period before.
  */
 export async function load(api, view, first) {
-  const now = Date.now(), period = resolve(view, now, first);
+  const current = loadHours(api, view);
+  if (!zones.has(view.site)) await current;
+  const now = readClock(view), period = resolve(view, now, first);
   const earlier = view.compare && period.before;
   // A part of today is compared with the same part of yesterday.
   const until = period.from === isoDate(now) ? now - DAY : Infinity;
   const days = listed(period), sources = { site: view.site, from: days.from, to: days.to, limit: SOURCES };
   const [hour, totals, referrers, campaigns, goals, countries, traits] = await Promise.all([
-    api.getViewsSite({ site: view.site, interval: "hour", from: isoDate(now) }),
+    current,
     loadTotals(api, view, period, earlier, until),
     api.getViewsReferrers(sources),
     api.getViewsCampaigns(sources),
@@ -34,6 +37,22 @@ export async function load(api, view, first) {
     period, series, pages, before,
     referrers: referrers.items, campaigns: campaigns.items, goals: goals.items, countries: countries.items, traits: traits.items, listedDays: days.isCut ? days : null, now: hour.items.at(-1) ?? null, timezone: hour.timezone,
   };
+}
+
+/** Return a function that formats an instant as the clocks of a time zone show it: "2026-11-26T13:00:00Z". */
+function clockOf(zone) {
+  const format = new Intl.DateTimeFormat("sv", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
+  return (instant) => `${format.format(instant).replace(" ", "T")}Z`;
+}
+
+/** Return the current time of a site's clocks. */
+const readClock = ({ site }) => Date.parse(clockOf(zones.get(site))(Date.now()));
+
+/** Load the hours of a site until now, and note its time zone. */
+async function loadHours(api, { site }) {
+  const hours = await api.getViewsSite({ site, interval: "hour" });
+  zones.set(site, hours.timezone);
+  return hours;
 }
 
 /** Load the hosts of a source in the days of the lists. */
@@ -79,15 +98,18 @@ async function loadSeries(api, view, period, until = Infinity) {
   };
 }
 
-/** Read every hour or day of a site or of one page. */
+/** Read every hour or day of a site or of one page. `start` is the instant at which the `time` begins. */
 async function read(api, { site, page }, { from, to }, step) {
   const call = page ? "getViewsSeries" : "getViewsSite", subject = page ? { url: page } : { site };
-  const today = isoDate(Date.now());
+  const today = isoDate(readClock({ site }));
   const parts = await Promise.all(split({ from, to }).map((part) => (
     // Without `to` the series ends now, so it has no hours in the future.
     api[call]({ ...subject, interval: step, from: part.from, to: part.to < today ? part.to : undefined })
   )));
-  return parts.flatMap(({ items }) => items).map(({ time, views, visitors }) => ({ time, views, visitors }));
+  return parts.flatMap(({ items, timezone }) => {
+    const clock = clockOf(timezone);
+    return items.map(({ time, views, visitors }) => ({ time: clock(new Date(time)), start: time, views, visitors }));
+  });
 }
 
 /**
@@ -95,7 +117,8 @@ async function read(api, { site, page }, { from, to }, step) {
  * backwards, until a year after the first found one has none.
  */
 export async function findViews(api, { site, page }) {
-  let first = "", last = "", to = Date.now();
+  if (!zones.has(site)) await loadHours(api, { site });
+  let first = "", last = "", to = readClock({ site });
   for (let looks = 0; looks < MOST_YEARS; looks += 1) {
     const from = to - (LONGEST - 1) * DAY;
     const seen = (await read(api, { site, page }, { from: isoDate(from), to: isoDate(to) }, "day")).filter(({ views }) => views);

@@ -63,7 +63,7 @@ async function refresh() {
   } catch (error) {
     if (requested !== turn) return;
     isPrivate = [401, 403].includes(error.status);
-    problem = isPrivate ? "" : explain(error);
+    problem = isPrivate ? "" : error.code === "Offline" ? words.offline : explain(error);
     if (isTransient(error)) {
       retry = setTimeout(refresh, Math.min(1000 * 2 ** failures, LONGEST_PAUSE));
       failures += 1;
@@ -152,7 +152,7 @@ function draw() {
   render(html`
     <div class="bar-top">
       <h1>${view.site}</h1>
-      ${data?.now ? html`<p class="now" title=${text.nowMeaning}>${text.now(data.now.visitors, data.now.views)}</p>` : nothing}
+      ${data?.now ? html`<p class="now" title=${text.nowMeaning} ?data-stale=${problem !== ""}>${text.now(data.now.visitors, data.now.views)}</p>` : nothing}
     </div>
     ${choices()}
     ${problem ? html`<p class="notice" role="alert">${problem}</p>` : nothing}

@@ -1,4 +1,4 @@
-// The periods of the dashboard. A period is a number of whole UTC days, and is compared with as many days before it.
+// The periods of the dashboard. A period is a number of whole days of the site's time zone, and is compared with as many days before it.
 
 import { DAY, isoDate } from "../lib/pages.js";
 
@@ -63,10 +63,10 @@ export function split({ from, to }) {
 /** Add up the days of each month. */
 export function byMonth(items) {
   const months = [];
-  for (const { time, views, visitors } of items) {
+  for (const { time, start, views, visitors } of items) {
     const month = `${time.slice(0, 7)}-01T00:00:00Z`, last = months.at(-1);
     if (last?.time === month) Object.assign(last, { views: last.views + views, visitors: last.visitors + visitors });
-    else months.push({ time: month, views, visitors });
+    else months.push({ time: month, start, views, visitors });
   }
   return months;
 }

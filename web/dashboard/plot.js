@@ -17,7 +17,7 @@ const LABELS = {
 /** Render the frame of the plot. */
 export function plot({ series, before }, { site, page }) {
   const save = () => download(`${site}-views.csv`, ["time", ...(page ? ["url"] : []), "views", "visitors"],
-    series.items.map(({ time, views, visitors }) => [time, ...(page ? [page] : []), views, visitors]));
+    series.items.map(({ start, views, visitors }) => [start, ...(page ? [page] : []), views, visitors]));
   return html`<figure class="card">
     <div class="plot tall" id="views-plot"></div>
     <figcaption><span class="key">${words.views.views(2)}</span>${series.visitors === null ? nothing
@@ -29,7 +29,7 @@ export function plot({ series, before }, { site, page }) {
 }
 
 /** Draw the plot. A click on a day or a month shows it. */
-export function drawChart({ series, before, period }, show) {
+export function drawChart({ series, before, period, timezone }, show) {
   const { items } = series, { interval } = period;
   const hasVisitors = series.visitors !== null;
   const times = items.map(({ time }) => Date.parse(time));
@@ -47,7 +47,7 @@ export function drawChart({ series, before, period }, show) {
     earlier,
     ticks: timeTicks(times, interval, dates),
     short: formats.short,
-    xTitle: { hour: words.chart.hours, day: words.chart.days, month: words.chart.months }[interval],
+    xTitle: { hour: words.chart.hours, day: words.chart.days, month: words.chart.months }[interval](timezone),
     yTitle: { hour: words.chart.perHour, day: words.chart.perDay, month: words.chart.perMonth }[interval],
     describe,
     summary: text.plotSummary(series.views, series.visitors),

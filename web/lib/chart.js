@@ -194,6 +194,7 @@ SHEET.replaceSync(`
 figure { margin: 0; }
 figcaption { display: flex; flex-wrap: wrap; gap: 2px 16px; margin-top: 4px; color: var(--c-quiet); font-size: 13px; }
 .readout { min-height: 1.5em; margin-inline-start: auto; color: var(--h-ink, var(--ink)); font-variant-numeric: tabular-nums; }
+@media (max-width: 600px) { .readout { flex-basis: 100%; } }
 .key::before { content: ""; display: inline-block; width: 10px; height: 10px; margin-inline-end: 6px; border-radius: 2px; background: var(--c-bars); }
 .darker::before { background: var(--c-darker); }
 .accent::before { background: var(--c-accent); }

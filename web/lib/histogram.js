@@ -47,8 +47,8 @@ function distinct(merged, short, points) {
 function edges(merged, width, measure, format) {
   const widest = Math.max(...merged.map(({ from }) => measure(format(from)))) + 12;
   const every = [1, 2, 5, 10, 20, 50].find((step) => step * (width / merged.length) >= widest) ?? merged.length;
-  const size = merged.length > 1 ? merged[1].from - merged[0].from : 1;
-  const isRound = ({ from }) => Math.round(from / size) % every === 0;
+  const size = merged.length > 1 ? merged.at(-1).from - merged.at(-2).from : 1; // the first range may begin within its width
+  const isRound = ({ from }) => Math.abs(from / (size * every) - Math.round(from / (size * every))) < 1e-6;
   const ticks = merged.flatMap((range, i) => (isRound(range) ? [{ at: i - 0.5, text: format(range.from) }] : []));
   return ticks.length ? ticks : [{ at: -0.5, text: format(merged[0].from) }];
 }

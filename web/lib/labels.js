@@ -30,7 +30,7 @@ const isEach = (span, from = 0) => (time) => (time - from) % span === 0;
 
 // What a tick may stand for, from dense to sparse. A tick of an hour is at the edge of its bar, which begins then.
 const HOURS = [1, 2, 3, 6, 12].map((hours) => ({ at: isEach(hours * HOUR), text: "hour", below: "day", full: "fullDay" }));
-const DAYS = [isEach(DAY), isEach(2 * DAY), isEach(7 * DAY, MONDAY)].map((at) => ({ at, text: "day", below: "year", full: "year" }));
+const DAYS = [isEach(DAY), isEach(2 * DAY), isEach(7 * DAY, MONDAY), isEach(14 * DAY, MONDAY)].map((at) => ({ at, text: "day", below: "year", full: "year" }));
 const MONTHS = [1, 2, 3, 6, 12].map((months) => ({ at: isMonth(months), text: "month", below: "year", full: "year" }));
 
 /**

@@ -11,7 +11,6 @@ const KEY = "hubbub.language";
 
 /** The language of the page: a key of LANGUAGES. */
 export const language = chooseLanguage();
-document.documentElement.lang = language;
 
 function chooseLanguage() {
   let stored = null;
@@ -29,8 +28,8 @@ function useLanguage(tag) {
   location.reload();
 }
 
-// English dates are written as in Britain: "17 May 2015", "13:00".
-const locale = language === "en" ? "en-GB" : language;
+// English dates are written as in Britain: "17 May 2015", "13:00". The widgets of the page follow its `lang`.
+const locale = document.documentElement.lang = language === "en" ? "en-GB" : language;
 export const dates = datesFor(locale);
 export const formats = formatsFor(locale);
 export const { count, points, decimal, percent, clock: localClock, localTime } = formats;

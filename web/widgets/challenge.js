@@ -146,7 +146,8 @@ class Challenge extends Widget {
       : text.progress(this.#mine.found, limit);
     [this.#progress.max, this.#progress.value] = [limit, this.#mine.found];
     this.#form.hidden = !mayPlay || isEarly || isOver || this.#mine.found >= limit;
-    this.#slot.hidden = mayPlay;
+    this.#slot.hidden = mayPlay || isEarly || isOver;
+    this.#progress.hidden = (isEarly || isOver) && !this.#mine.found;
     this.#submit.ariaDisabled = String(this.#isSending); // a disabled button would lose the focus
     this.#submit.textContent = this.#isSending ? words.wait : text.submit;
     this.#found.replaceChildren(...this.#mine.items.map(({ path, players, first }) =>
@@ -193,7 +194,7 @@ const STYLE = `
 progress { width: 100%; height: 8px; accent-color: var(--h-accent); }
 [part=found]:empty { display: none; }
 [part=found] { display: flex; flex-wrap: wrap; gap: 6px; }
-[part=found] li { padding: 2px 10px; border-radius: 999px; background: var(--h-tint); }
+[part=found] li { padding: 2px 10px; border-radius: 14px; background: var(--h-tint); }
 `;
 
 customElements.define("hubbub-challenge", Challenge);

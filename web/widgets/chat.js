@@ -35,7 +35,7 @@ class Chat extends Widget {
   #reason = make("select", { name: "reason" });
   #sendReport = make("button");
   #reportForm = make("form", { part: "report", className: "row", hidden: true },
-    make("label", {}, this.#reasonLabel, " ", this.#reason), this.#sendReport);
+    make("label", {}, this.#reasonLabel, this.#reason), this.#sendReport);
   #suspend = () => this.#keep();
   #restore = (event) => event.persisted && this.#resume();
 
@@ -207,8 +207,9 @@ class Chat extends Widget {
     const { text } = this, state = this.#chat?.state ?? "out";
     write(this.#status, text.states[state]);
     this.#status.dataset.state = state;
-    this.#next.textContent = state === "out" ? text.start : text.next;
-    this.#next.className = state === "out" ? "primary" : "";
+    const hasEnded = ["out", "idle"].includes(state);
+    this.#next.textContent = hasEnded ? text.start : text.next;
+    this.#next.className = hasEnded ? "primary" : "";
     this.#next.disabled = state === "offline";
     this.#leave.hidden = this.#report.hidden = state === "out";
     this.#leave.disabled = !["waiting", "matched"].includes(state);
@@ -270,6 +271,8 @@ p[part=status] { display: block; min-height: 1.45em; }
 .event { justify-self: center; }
 .sending { opacity: .6; }
 .problem { display: block; padding: 0; background: none; font-size: 13px; }
+[part=report] label { display: flex; align-items: center; gap: 8px; }
+[part=report] select { min-height: 34px; padding: 4px 8px; color: var(--h-ink); font-size: 15px; }
 [part=status][data-state=matched] { color: var(--h-accent); font-weight: 600; }
 `;
 

@@ -352,19 +352,21 @@ b, .stars { color: var(--h-star); font-weight: 400; letter-spacing: 1px; white-s
 [part=pending] { padding: 0 8px; border: 1px solid var(--h-edge); border-radius: 99px; color: var(--h-quiet); font-size: 13px; font-style: normal; }
 [part=text] a { color: var(--h-accent); }
 [part=report] { margin-top: 8px; }
-[part=report] input { width: 100%; }
+[part=report] input { width: 100%; margin-top: 4px; }
 [part=reactions] { margin-top: 6px; }
 [part=vote] { min-height: 28px; padding: 0 12px; border-radius: 99px; font-size: 14px; }
 [part=thread] { display: grid; grid-template-columns: minmax(0, 1fr); gap: 10px; margin-top: 8px; padding-inline-start: 12px; border-inline-start: 2px solid var(--h-line); }
 [part=thread] > button { justify-self: start; }
-[part=replies] { display: grid; gap: 10px; }
+[part=replies] { display: grid; gap: 14px; }
+[part=head], [part=reply] .row { row-gap: 0; }
+[part=tools], [part=reactions] > .link:first-child { margin-inline-start: -4px; }
 [part=replies]:empty { display: none; }
 [part=more], [part=news] { justify-self: center; }
 form { display: grid; gap: 8px; justify-items: start; }
 textarea { width: 100%; min-height: 72px; padding: 8px 10px; resize: vertical; }
 label { width: 100%; }
 legend { padding: 0; color: var(--h-quiet); font-size: 13px; }
-.choose { display: flex; }
+.choose { display: flex; flex-wrap: wrap; }
 .choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-edge); cursor: pointer; }
 .choose input { position: absolute; inset: 0; margin: 0; opacity: 0; cursor: pointer; }
 .choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-star); }

@@ -387,13 +387,14 @@ caption { padding-bottom: 4px; font-weight: 600; text-align: start; }
 th { padding: 4px 8px; color: var(--h-quiet); font-size: 13px; font-weight: 400; text-align: start; }
 td { padding: 5px 8px; border-top: 1px solid var(--h-line); }
 th.number, td.number { width: 1%; text-align: end; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.name { display: -webkit-box; overflow: hidden; -webkit-box-orient: vertical; -webkit-line-clamp: 3; }
+.name { display: -webkit-inline-box; max-width: 100%; overflow: hidden; vertical-align: bottom; -webkit-box-orient: vertical; -webkit-line-clamp: 3; }
 td .quiet { white-space: nowrap; }
 @media (max-width: 400px) { th, td { padding-inline: 4px; } }
 tr.mine { background: var(--h-tint); font-weight: 600; }
-[part=state] { padding: 8px 12px; border-radius: 8px; color: var(--h-quiet); }
-:host([data-state=loading]) [part=state] { position: absolute; inset: 40% 0 auto; padding: 0; text-align: center; }
+[part=state] { color: var(--h-quiet); }
+:host([data-state=loading]) [part=state] { position: absolute; inset: 40% 0 auto; text-align: center; }
 :host([data-state=error]) .root { min-height: 0 !important; }
+:host([data-state=error]) h3:empty { display: none; }
 :host([data-state=error]) [part=state], :host([data-state=offline]) [part=state], .problem { padding: 8px 12px; border-radius: 8px; background: var(--h-warn-ground); color: var(--h-warn); }
 @media (prefers-reduced-motion: no-preference) { .changed { animation: changed 1.2s ease-out; } }
 @keyframes changed { from { background: var(--h-flash); } }

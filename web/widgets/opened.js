@@ -77,10 +77,10 @@ export function replies(comment, widget, { address, mayReact, visitor, send, dra
 }
 
 /**
- * Create the function that opens and closes the form of a report, below a line of buttons. `send` sends the reason.
+ * Create the function that opens and closes the form of a report, below the element `above`. `send` sends the reason.
  * `attempt` calls a function and shows its error in the element `problem`.
  */
-export function reportForm(button, line, text, [problem, attempt], send) {
+export function reportForm(button, above, text, [problem, attempt], send) {
   const reason = make("input", { maxLength: LONGEST_REASON, required: true });
   const form = make("form", { part: "report" }, make("label", {}, text.reason, reason), make("button", {}, text.report), problem);
 
@@ -95,7 +95,7 @@ export function reportForm(button, line, text, [problem, attempt], send) {
     const isOpen = form.isConnected;
     button.ariaExpanded = String(!isOpen);
     if (isOpen) return form.remove();
-    line.after(form);
+    above.after(form);
     reason.focus();
   };
 }

@@ -46,12 +46,12 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   const toggle = make("button", { type: "button", className: "link", ariaExpanded: "false", onclick: () => attempt(open) });
   const showCount = () => { toggle.textContent = comment.replies ? text.replies(comment.replies) : text.reply; };
 
-  /** Create the button that opens the form of a report below a line of buttons. */
-  function reportButton(line, more) {
+  /** Create the button that opens the form of a report below an element. */
+  function reportButton(above, more) {
     const report = (reason) => send("POST products/{product}/comments/{id}/reports", { ...address, ...more, reason });
     let press;
     const load = async () => {
-      press ??= (await import("./opened.js")).reportForm(button, line, text, attempts(widget), report);
+      press ??= (await import("./opened.js")).reportForm(button, above, text, attempts(widget), report);
       press();
     };
     const button = make("button", { type: "button", className: "link", ariaExpanded: "false", onclick: () => attempt(load) }, text.report);
@@ -63,10 +63,10 @@ export function reactions(comment, widget, { product, isMine, mayReact, visitor,
   if (mayReact && !isMine) row.append(reportButton(row));
 
   function draw(reply, remove) {
-    const head = make("p", { className: "row" }, ...signature(reply, widget));
+    const head = make("p", { className: "row" }, ...signature(reply, widget)), said = paragraphs(reply);
     if (visitor() && reply.author === visitor()) head.append(deleteButton(() => attempt(remove), text.delete, text.deleteReply));
-    else if (mayReact) head.append(reportButton(head, { reply: reply.id }));
-    return make("li", { part: "reply", tabIndex: -1 }, head, paragraphs(reply));
+    else if (mayReact) head.append(reportButton(said, { reply: reply.id }));
+    return make("li", { part: "reply", tabIndex: -1 }, head, said);
   }
 
   async function open() {

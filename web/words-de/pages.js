@@ -29,12 +29,12 @@ export const words = {
   copied: "Kopiert",
   viewsOf: views,
   state: { loading: "Lädt", live: "Live", polling: "Live (Abruf)", offline: "Offline", private: "Privat", error: "Fehler" },
-  chart: { hint: shared.chartHint, hours: ofViews.hours, perHour: ofViews.perHour, days: "Tag (UTC)", months: "Monat (UTC)", perDay: "Aufrufe je Tag", perMonth: "Aufrufe je Monat" },
+  chart: { hint: shared.chartHint, perHour: ofViews.perHour, perDay: "Aufrufe je Tag", perMonth: "Aufrufe je Monat", hours: (zone) => `Stunde (${zone})`, days: (zone) => `Tag (${zone})`, months: (zone) => `Monat (${zone})` },
 
   front: {
     sections: "Funktionen",
     sentence: "Hubbub ergänzt jede Website um Aufrufzahlen, Ranglisten, Rätsel, Kommentare und Chat.",
-    lead: "Es läuft in deinem eigenen AWS-Konto und zeigt alles in Echtzeit. Alles hier ist echt: Probiere es aus und kopiere die Zeilen daneben in deine Seite.",
+    lead: "Es läuft in deinem eigenen AWS-Konto und zeigt alles in Echtzeit. Alles hier ist echt: Probiere es aus und kopiere die Zeilen in deine Seite.",
     dashboard: "Zur Übersicht",
     fill: "Mit Beispieldaten füllen",
     filling: "Wird gefüllt …",

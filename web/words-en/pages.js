@@ -29,12 +29,12 @@ export const words = {
   copied: "Copied",
   viewsOf: views,
   state: { loading: "Loading", live: "Live", polling: "Live (polling)", offline: "Offline", private: "Private", error: "Error" },
-  chart: { hint: shared.chartHint, hours: ofViews.hours, perHour: ofViews.perHour, days: "Day (UTC)", months: "Month (UTC)", perDay: "Views per day", perMonth: "Views per month" },
+  chart: { hint: shared.chartHint, perHour: ofViews.perHour, perDay: "Views per day", perMonth: "Views per month", hours: (zone) => `Hour (${zone})`, days: (zone) => `Day (${zone})`, months: (zone) => `Month (${zone})` },
 
   front: {
     sections: "Features",
     sentence: "Hubbub adds view counts, leaderboards, challenges, comments and chat to any website.",
-    lead: "It runs in your own AWS account and updates in real time. Each feature below is live: try it, then copy the lines beside it into your page.",
+    lead: "It runs in your own AWS account and updates in real time. Each feature below is live: try it, then copy its lines into your page.",
     dashboard: "Open the dashboard",
     fill: "Fill with demo data",
     filling: "Filling …",
