@@ -210,11 +210,17 @@ def test_reports_are_read_newest_first_a_page_at_a_time(browser: Browser, produc
 
 
 def test_the_newest_comments_of_all_products_are_moderated(browser: Browser, product: Run) -> None:
+    product.call("PUT", "/products/pan", {"ratings": "off"}, product.token("a", "admin"))
+    body = {"language": "en", "text": "without a rating"}
+    assert product.call("POST", "/products/pan/comments", body, product.token("writer"))[0] == 201
     for item in ("kettle", "teapot"):
         comment(product, item, "writer", f"on the {item}")
     with admin_page(browser, product) as page:
         comments = card(page, "Comments").get_by_role("article")
         comments.filter(has_text="on the teapot").wait_for()
+        assert comments.filter(has_text="on the teapot").get_by_label("2 of 5 stars").is_visible()
+        without = comments.filter(has_text="without a rating")
+        assert without.locator(".stars").count() == 0
         kettle = comments.filter(has_text="on the kettle")
         kettle.get_by_role("button", name="Hide").click()
         kettle.get_by_role("button", name="Show again").wait_for()
@@ -491,6 +497,7 @@ def test_it_is_accessible_and_fits_a_phone(browser: Browser, product: Run) -> No
         shown = page.locator("#sign-out").bounding_box()
         assert shown
         assert shown["x"] + shown["width"] <= 360, "the button that signs out is in the window"
+        assert page.evaluate("document.querySelector('.top').getBoundingClientRect().height") < 70
         page.get_by_label("Product", exact=True).fill("shoe")
         page.get_by_role("button", name="Show", exact=True).click()
         page.get_by_role("button", name="Hide").click()

@@ -127,6 +127,12 @@ def test_a_reader_reports_a_comment_and_a_reply(browser: Browser, product: Run, 
         for number in range(2):
             page.get_by_role("button", name="Report", exact=True).first.click()
             page.get_by_label("What is wrong with it?").fill(f"Reason {number}")
+            said = page.get_by_text(("An insult.", "Another.")[number]).bounding_box()
+            form = page.locator("[part=report]").bounding_box()
+            assert said, form
+            assert said
+            assert form
+            assert form["y"] >= said["y"] + said["height"], "the form stands below the text"
             assert find_accessibility_violations(page) == []
             page.locator("[part=report]").get_by_role("button", name="Report").click()
             page.get_by_text("Reported. Thank you.").nth(number).wait_for()

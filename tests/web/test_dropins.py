@@ -486,6 +486,25 @@ def test_the_badge_is_an_image_on_any_page(browser: Browser, product: Run, shop:
         assert find_accessibility_violations(page) == []
 
 
+def test_a_list_of_pages_keeps_long_and_right_to_left_paths_in_their_lines(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    for path in ("/" + "x" * 300, "/مرحبا/بالعالم"):
+        product.post({"url": f"https://paths.example{quote(path)}", "clientId": "one"})
+    until(lambda: product.call("GET", "/views/top?site=paths.example")[1]["items"][1:], "both are counted")
+    html = example(
+        product, "views.js", lambda html: html.replace('site="example.org"', 'site="paths.example"')
+    )
+    with open_page(browser, shop.publish("/page", html), viewport={"width": 320, "height": 740}) as page:
+        links = page.locator("[part=page] a")
+        links.nth(1).wait_for()
+        heights = links.evaluate_all("all => all.map((link) => link.offsetHeight)")
+        assert max(heights) < 50
+        boxes = links.locator("bdi").evaluate_all("all => all.map((path) => path.getBoundingClientRect().x)")
+        assert boxes[0] == boxes[1], "a path begins at the left"
+        assert measure_overflow(page) <= 0
+
+
 # -- comments ------------------------------------------------------------------------------------------
 
 
@@ -862,6 +881,18 @@ def test_it_shows_the_top_and_the_players_neighbours_and_updates_over_the_socket
         page.locator("tr:has-text('R20'):has-text('99.00')").wait_for()
 
 
+def test_the_note_on_the_visitor_stands_beside_the_name(
+    browser: Browser, product: Run, shop: OtherSite
+) -> None:
+    board(product, "beside", 3)
+    size: dict[str, Any] = {"viewport": {"width": 800, "height": 600}}
+    html = leaderboard(product, "beside", player="R2")
+    with open_page(browser, shop.publish("/page", html), **size) as page:
+        page.get_by_text("(you)").wait_for()
+        heights = page.locator("tbody tr").evaluate_all("all => all.map((row) => row.offsetHeight)")
+        assert max(heights) - min(heights) <= 1
+
+
 def test_more_entries_are_shown_on_request_and_stay(browser: Browser, product: Run, shop: OtherSite) -> None:
     from playwright.sync_api import expect
 
@@ -1103,6 +1134,7 @@ def test_a_challenge_that_is_missing_or_closed_takes_no_answers(
             page.evaluate(show, name)
             page.get_by_text(said).wait_for()
             expect(page.get_by_label("Your answer")).to_be_hidden()
+            expect(page.get_by_text("Sign in to play.")).to_be_hidden()
 
 
 def visible(page: Page, widget: str) -> list[str]:
@@ -1166,8 +1198,11 @@ def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, sho
         assert sockets == [], "nothing is sent before the visitor starts"
         start_chat(page, other)
         other.evaluate(TYPING)
+        place = "document.querySelector('hubbub-chat').shadowRoot.querySelector('form').offsetTop"
+        before = other.evaluate(place)
         page.get_by_label("Message", exact=True).press_sequentially("h")
         other.evaluate("window.typing")
+        assert other.evaluate(place) == before, "the form stays in its place"
         say(page, EVIL)
         other.locator("[part~=theirs]", has_text=EVIL).wait_for()
         assert re.fullmatch(r"\d\d:\d\d", other.inner_text("[part~=theirs] time"))
@@ -1183,10 +1218,11 @@ def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, sho
         page.get_by_role("button", name="Leave").click()
         page.get_by_text("You have left the chat.").wait_for()
         other.get_by_text("The stranger has left.").wait_for()
-        assert (offered(page), offered(other)) == (["Next", "Report"], ["Next", "Leave", "Report"])
+        assert offered(page) == ["Start chatting", "Report"]
+        assert offered(other) == ["Next", "Leave", "Report"]
         other.get_by_role("button", name="Leave").click()  # the same two do not meet again at once
         third.get_by_role("button", name="Start chatting").click()
-        page.get_by_role("button", name="Next").click()
+        page.get_by_role("button", name="Start chatting").click()
         page.get_by_text("You are chatting with a stranger").wait_for()
         expect(page.locator("[part~=message]"), "a new partner").to_have_count(0)
 

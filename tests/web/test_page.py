@@ -248,18 +248,27 @@ TICKS = """
 async () => {
   const [{ histogram }, { formatsFor }] = await Promise.all([
     import("./web/lib/histogram.js"), import("./web/lib/dom.js")]);
-  const buckets = Array.from({ length: 12 }, (_, i) => (
-    { from: 987_200_000 + i * 40_000, to: 987_239_999 + i * 40_000, players: 1 }));
+  const buckets = Array.from({ length: COUNT }, (_, i) => (
+    { from: FIRST + i * 40_000, to: FIRST + 39_999 + i * 40_000, players: 1 }));
   const shown = { unit: "", text: { scores: String }, words: {}, formats: formatsFor("en") };
-  return histogram(buckets, shown).ticks(600, (text) => 7 * text.length).map(({ text }) => text);
+  return histogram(buckets, shown).ticks(600, (text) => 7 * text.length);
 }
 """
 
 
 def test_scores_that_are_close_have_different_labels(page: Page) -> None:
-    labels = page.evaluate(TICKS)
+    ticks = page.evaluate(TICKS.replace("COUNT", "12").replace("FIRST", "987_200_000"))
+    labels = [tick["text"] for tick in ticks]
     assert len(labels) >= 3
     assert len(set(labels)) == len(labels)
+
+
+def test_the_labels_of_scores_are_equally_far_apart(page: Page) -> None:
+    # Ranges are merged in twos, and the first has no neighbour to merge with.
+    ticks = page.evaluate(TICKS.replace("COUNT", "45").replace("FIRST", "1_000_000"))
+    gaps = {second["at"] - first["at"] for first, second in itertools.pairwise(ticks)}
+    assert len(ticks) >= 3
+    assert len(gaps) == 1
 
 
 def test_the_keyboard_reaches_every_feature_and_the_first_link_skips_the_header(page: Page) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -280,7 +281,8 @@ all => all.map((figure) => {
 
 @pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
 @pytest.mark.parametrize(
-    ("width", "scale", "digits"), [(320, 40, 5), (320, 300_000, 9), (390, 300_000, 9), (1280, 300_000, 9)]
+    ("width", "scale", "digits"),
+    [(320, 40, 5), (320, 300_000, 9), (390, 300_000, 9), (1280, 300_000, 9), (320, 3_000_000, 10)],
 )
 def test_large_numbers_fit(
     browser: Browser, product: Run, width: int, scale: int, digits: int, locale: str
@@ -348,13 +350,37 @@ def test_without_a_network_it_is_not_live(browser: Browser, product: Run) -> Non
     with dashboard(browser, product) as page:
         page.context.set_offline(True)
         page.wait_for_selector("#state:text-is('Offline')", timeout=5_000)
-        page.get_by_text("No response from the server.").wait_for()
+        page.get_by_text("No response from the server. Retrying …", exact=True).wait_for()
         assert find_accessibility_violations(page) == []
         page.context.set_offline(False)
         wait_until_live(page)
     with dashboard(browser, product) as page:  # a network whose loss the browser does not notice
         page.route("**/health", lambda route: route.abort())
         page.wait_for_selector("#state:text-is('Offline')", timeout=25_000)
+
+
+@pytest.mark.parametrize("zone", ["Etc/GMT+12", "Pacific/Kiritimati"])
+def test_days_and_hours_are_those_of_the_sites_clocks(browser: Browser, product: Run, zone: str) -> None:
+    site = f"{zone.rpartition('/')[2].lower().replace('+', '')}.example"
+    admin = product.token("admin-1", "admin")
+    assert product.call("PUT", f"/sites/{site}", {"timezone": zone}, admin)[0] == 201
+    product.post({"url": f"https://{site}/", "clientId": "one"})
+    clock = datetime.now(ZoneInfo(zone))
+    today = f"{clock.day} {clock:%b} {clock.year}".replace("Sep", "Sept")
+    address = f"{product.page}web/dashboard.html?site={site}&period="
+    with open_page(browser, f"{address}today", viewport={"width": 1280, "height": 900}) as page:
+        page.wait_for_selector("#views-plot .tick")
+        assert page.inner_text("#views-plot .tick >> nth=0") == "00:00"
+        assert page.inner_text("#views-plot .x-title") == f"Hour ({zone})"
+        assert page.inner_text(".view > .days").startswith(today)
+        page.goto(f"{address}7d")
+        page.wait_for_selector("#views-plot .x-title:has-text('Day')")
+        assert f"– {today}" in page.inner_text(".view > .days").split(",")[0]
+        page.goto(f"{address}12m")
+        page.wait_for_selector("#views-plot .x-title:has-text('Month')")
+        months = [text for text in page.locator("#views-plot .tick").all_inner_texts() if text.isalpha()]
+        assert len(months) == 12
+        assert months[-1][:3] == f"{clock:%b}"
 
 
 def test_percent_encoded_paths_are_shown_as_text(browser: Browser, product: Run) -> None:

@@ -263,7 +263,7 @@ const STYLE = `
 .root { min-height: 96px; }
 p[part=status] { display: block; min-height: 1.45em; }
 @media (max-width: 600px) { p[part=status] { min-height: 2.9em; } }
-[part=note] { min-height: 1.45em; }
+p[part=note] { display: block; min-height: 1.45em; } /* also while it is empty, so that nothing moves when somebody types */
 [part=messages] { display: grid; gap: 6px; align-content: start; height: 14rem; padding: 10px; overflow-y: auto; border: 1px solid var(--h-line); border-radius: 8px; }
 .mine, .theirs { max-width: 85%; padding: 6px 10px; border-radius: 10px; white-space: pre-line; }
 .mine { justify-self: end; background: var(--h-tint); }

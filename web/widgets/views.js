@@ -99,7 +99,7 @@ class Views extends Widget {
     const most = Math.max(1, ...items.map(({ views }) => views));
     const hasOneOrigin = new Set(items.map(({ url }) => new URL(url).origin)).size === 1;
     this.#list.replaceChildren(...items.map(({ url, views }) => {
-      const link = make("a", { href: url, title: url, dir: "ltr" }, readable(hasOneOrigin ? url.slice(new URL(url).origin.length) : url));
+      const link = make("a", { href: url, title: url }, make("bdi", { dir: "ltr" }, readable(hasOneOrigin ? url.slice(new URL(url).origin.length) : url)));
       const made = make("li", { part: "page" }, link, make("span", { className: "number" }, this.formats.count(views)));
       made.style.setProperty("--share", views / most);
       return made;
@@ -120,7 +120,7 @@ dt { color: var(--h-quiet); }
 [part=page] { display: flex; align-items: baseline; gap: 12px; position: relative; min-height: 34px; padding: 6px 10px; }
 [part=page]::before { content: ""; position: absolute; inset: 2px 0; width: calc(100% * var(--share)); border-radius: 5px; background: var(--h-tint); }
 [part=page] > * { position: relative; }
-[part=page] a { flex: 1; display: -webkit-box; min-width: 0; overflow: hidden; -webkit-box-orient: vertical; -webkit-line-clamp: 2; text-align: match-parent; color: inherit; text-decoration: none; }
+[part=page] a { flex: 1; display: -webkit-box; min-width: 0; overflow: hidden; -webkit-box-orient: vertical; -webkit-line-clamp: 2; color: inherit; text-decoration: none; }
 [part=page] a:hover { text-decoration: underline; }
 .number { font-variant-numeric: tabular-nums; }
 `;
