@@ -218,8 +218,9 @@ def test_the_newest_comments_of_all_products_are_moderated(browser: Browser, pro
     with admin_page(browser, product) as page:
         comments = card(page, "Comments").get_by_role("article")
         comments.filter(has_text="on the teapot").wait_for()
-        assert comments.filter(has_text="on the teapot").get_by_label("2 of 5 stars").is_visible()
+        comments.filter(has_text="on the teapot").get_by_label("2 of 5 stars").wait_for()
         without = comments.filter(has_text="without a rating")
+        without.wait_for()
         assert without.locator(".stars").count() == 0
         kettle = comments.filter(has_text="on the kettle")
         kettle.get_by_role("button", name="Hide").click()
