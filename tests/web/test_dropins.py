@@ -1213,6 +1213,12 @@ def test_two_visitors_of_a_foreign_page_chat(browser: Browser, product: Run, sho
         assert other.locator("[part~=theirs]").nth(1).evaluate(fits) == [True, True]
         say(other, "hi")
         page.locator("[part~=theirs]", has_text="hi").wait_for()
+        say(other, "مرحبا 123")
+        line = page.locator("[part~=theirs]", has_text="123")
+        line.wait_for()
+        lefts = "line => ['bdi', 'time'].map((part) => line.querySelector(part).getBoundingClientRect().left)"
+        text, time = line.evaluate(lefts)
+        assert text < time, "the time stands after the text"
         assert page.title() == TITLE
         assert offered(page) == ["Send", "Next", "Leave", "Report"]
         page.get_by_role("button", name="Leave").click()

@@ -220,13 +220,13 @@ class Chat extends Widget {
       this.#report.ariaExpanded = "false";
     }
     this.#message.readOnly = state !== "matched";
-    this.#form.hidden = this.#log.hidden = state === "out";
+    this.#form.hidden = this.#log.hidden = this.#note.hidden = state === "out";
   }
 
   #add(kind, said, time) {
     const at = new Date(time), { text, formats } = this;
     const line = make("p", { part: `message ${kind}`, className: kind },
-      make("span", { className: "hidden" }, `${kind === "mine" ? text.you : text.stranger}: `), said, " ",
+      make("span", { className: "hidden" }, `${kind === "mine" ? text.you : text.stranger}: `), make("bdi", {}, said), " ",
       make("time", { dateTime: at.toISOString(), title: formats.localTime(at), className: "quiet" }, formats.clock(at)));
     return this.#append(line);
   }

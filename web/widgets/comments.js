@@ -366,7 +366,7 @@ form { display: grid; gap: 8px; justify-items: start; }
 textarea { width: 100%; min-height: 72px; padding: 8px 10px; resize: vertical; }
 label { width: 100%; }
 legend { padding: 0; color: var(--h-quiet); font-size: 13px; }
-.choose { display: flex; flex-wrap: wrap; }
+.choose { display: flex; flex-wrap: wrap; row-gap: 4px; }
 .choose label { position: relative; width: 32px; font-size: 26px; line-height: 32px; text-align: center; color: var(--h-edge); cursor: pointer; }
 .choose input { position: absolute; inset: 0; margin: 0; opacity: 0; cursor: pointer; }
 .choose label:has(:checked), .choose label:has(~ label :checked) { color: var(--h-star); }
