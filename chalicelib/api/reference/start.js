@@ -13,6 +13,10 @@ const COLOURS = {
 };
 const viewer = document.querySelector("openapi-explorer");
 viewer.setAttribute("server-url", new URL(".", location).href.replace(/\/$/, ""));
+// On a phone the cells of the table of sign-ins are below each other.
+const sheet = new CSSStyleSheet();
+sheet.replaceSync("@media (max-width: 600px) { #auth td { display: block; } #auth td:last-child { padding-bottom: 24px; } }");
+customElements.whenDefined("openapi-explorer").then(() => viewer.shadowRoot.adoptedStyleSheets.push(sheet));
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => {
   for (const [name, colour] of Object.entries(COLOURS[dark.matches ? "dark" : "light"])) viewer.setAttribute(name, colour);
