@@ -706,7 +706,7 @@ def delete_vote(path: comment_schemas.CommentPath, caller: Caller) -> None:
     "POST /products/{product}/comments/{id}/replies",
     access="user",
     status=201,
-    errors=(Forbidden, NotFound, Conflict),
+    errors=(Forbidden, NotFound, Conflict, Unprocessable),
     body=Body(64 * KB),
 )
 def post_reply(
@@ -730,7 +730,7 @@ def get_replies(
 @router.route(
     "PATCH /products/{product}/comments/{id}/replies/{reply}",
     access="user",
-    errors=(Forbidden, NotFound),
+    errors=(Forbidden, NotFound, Unprocessable),
     body=Body(64 * KB),
 )
 def patch_reply(

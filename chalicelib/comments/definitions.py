@@ -48,9 +48,9 @@ class Definition(NamedTuple):
 
 
 def check_content(rating: int | None, text: str) -> None:
-    """Raise Unprocessable for a comment that has neither a rating nor a visible character."""
+    """Raise Unprocessable for a comment or a reply that has neither a rating nor a visible character."""
     if rating is None and not VISIBLE.search(text):
-        raise Unprocessable("`text` must not be empty in a comment without a rating.")
+        raise Unprocessable("`text` must not be empty where there is no rating.")
 
 
 def definition_key(product: str) -> Key:

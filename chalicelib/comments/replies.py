@@ -23,7 +23,7 @@ from msgspec import UNSET
 from chalicelib import times, ulids
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, idempotency, moderation
+from chalicelib.comments import counters, definitions, idempotency, moderation
 from chalicelib.comments.comments import (
     CONFLICTS,
     PENDING_REPLIES,
@@ -95,10 +95,11 @@ def post(
     gsi1. For the comment's first reply, vote or report 2 WCU per KB of the comment. 2 WCU more with an
     idempotency key. That of `moderation.admit`. 2 WCU more for a pending reply of an author whose last text
     was approved.
-    Raises: NotFound for an absent or hidden comment; Forbidden for a banned author; BadRequest; Conflict;
-    Busy.
+    Raises: NotFound for an absent or hidden comment; Forbidden for a banned author; BadRequest; Unprocessable
+    for an empty text; Conflict; Busy.
     """
     standing = moderation.admit(context, caller)
+    definitions.check_content(None, body.text)
     for number in range(TRIES):
         keys = comment_key(product, id), counters_key(product, id)
         found = context.table.get_many(keys, consistent=True)
@@ -189,11 +190,13 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
     Cost: 2 RCU, 1 WCU per KB. To hide, to show or to approve: 2 RCU, 2 WCU per KB, and 2 WCU for the
     counters, and that of `moderation.settle`. At most 4 WCU more where a reply is or was pending. That of
     `moderation.admit` for an author.
-    Raises: BadRequest, Forbidden, NotFound, Busy.
+    Raises: BadRequest, Unprocessable for an empty text, Forbidden, NotFound, Busy.
     """
     edits = read_edits(body, "language", "text")
     if edits:
         moderation.admit(context, caller)
+    if "text" in edits:
+        definitions.check_content(None, edits["text"])
     for number in range(TRIES):
         item = _find(context.table, path, caller)
         if not (caller.sub == item["author"] if edits else caller.admin):

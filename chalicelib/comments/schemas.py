@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from chalicelib import ulids
 from chalicelib.api.names import Name
-from chalicelib.api.schemas import INVISIBLE, Cursor, Identifier, Instant, Next, Schema, described
+from chalicelib.api.schemas import Cursor, Identifier, Instant, Next, Schema, described
 from chalicelib.comments import languages
 
 LONGEST = 5_000  # characters of a text
@@ -34,32 +34,17 @@ Language = Annotated[
         examples=["en"],
     ),
 ]
-CHARACTERS = r"[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)"
-STORED = (
-    "Line ends and tabs are the only control characters. It is stored in NFC, with line feeds as line ends "
-    "and without white space around it"
-)
 Text = Annotated[
     str,
     Meta(
-        description=f"Up to 5,000 characters, or an empty text beside a rating. {STORED}",
+        description="Up to 5,000 characters; an empty text only beside a rating. Line ends and tabs are the only "
+        "control characters. It is stored in NFC, with line feeds as line ends and no white space around it",
         max_length=LONGEST,
         pattern=described(
-            rf"^{CHARACTERS}", "must be text without control characters other than line ends and tabs"
+            r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
+            "must be text without control characters other than line ends and tabs",
         ),
         examples=["Fits well."],
-    ),
-]
-ReplyText = Annotated[
-    str,
-    Meta(
-        description=f"Up to 5,000 characters, of which one is visible. {STORED}",
-        max_length=LONGEST,
-        pattern=described(
-            rf"^(?=[{INVISIBLE}]*[^{INVISIBLE}]){CHARACTERS}",
-            "must be text that is not empty, without control characters other than line ends and tabs",
-        ),
-        examples=["Thank you!"],
     ),
 ]
 Ratings = Annotated[
@@ -549,7 +534,7 @@ class ReplyBody(Schema):
 
     EXAMPLES: ClassVar = {"a reply": {"text": "Thank you!"}}
 
-    text: ReplyText
+    text: Text
     language: Language | UnsetType = UNSET
 
 
@@ -559,7 +544,7 @@ class ReplyEdit(Schema):
     MORE: ClassVar = {"anyOf": [{"required": [name]} for name in ("language", "text")]}
 
     language: Language | UnsetType = UNSET
-    text: ReplyText | UnsetType = UNSET
+    text: Text | UnsetType = UNSET
 
 
 class ReplyVisibility(Schema):

@@ -230,7 +230,7 @@ def run(live: Live, product: str, operations: list[Operation]) -> None:
         elif kind == "vote" and mine and not mine.hidden:
             reader, vote = Caller(f"reader-{limit}"), (product, mine.id, f"reader-{limit}")
             if rating == 4:
-                replies.post(new_context(table, now), product, mine.id, ReplyBody(text=""), reader, None)
+                replies.post(new_context(table, now), product, mine.id, ReplyBody(text="."), reader, None)
                 twin.put(replace(mine, replies=mine.replies + 1))
             elif vote in twin.votes:
                 votes.withdraw(table, product, mine.id, reader)
@@ -337,7 +337,7 @@ def test_every_simultaneous_edit_is_applied_and_of_one_revision_only_one(live: L
 @pytest.mark.parametrize("rounds", [12, pytest.param(1_000, marks=pytest.mark.long)])
 def test_nothing_survives_that_races_with_the_deletion_of_its_comment(live: Live, rounds: int) -> None:
     table, me, reader = live.table, Caller("me"), Caller("reader")
-    text, now = ReplyBody(text=""), datetime.now(UTC)
+    text, now = ReplyBody(text="."), datetime.now(UTC)
 
     def calls(product: str, id: str, path: ReplyPath) -> list[Any]:
         return [
@@ -378,14 +378,14 @@ def test_a_reply_to_a_comment_that_is_deleted_after_it_was_read_is_not_written(
 
     monkeypatch.setattr(Table, "transact", delete_first)
     with pytest.raises(NotFound):
-        replies.post(new_context(table), "p", id, ReplyBody(text=""), me, None)
+        replies.post(new_context(table), "p", id, ReplyBody(text="."), me, None)
     assert table.get(counters.counters_key("p", id), consistent=True) is None
     assert [item["sk"] for item in scan(table) if "REPLY" in item["sk"]] == []
 
 
 @pytest.mark.parametrize("rounds", [6, pytest.param(300, marks=pytest.mark.long)])
 def test_first_votes_and_replies_at_the_same_moment_all_count(live: Live, rounds: int) -> None:
-    table, me, text = live.table, Caller("me"), ReplyBody(text="")
+    table, me, text = live.table, Caller("me"), ReplyBody(text=".")
     body = CommentBody(rating=5, language="en", text="")
     for number in range(rounds):
         product, context = f"p-{number}", new_context(table)

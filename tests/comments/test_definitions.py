@@ -90,13 +90,13 @@ def test_a_comment_has_a_rating_or_says_something(shop: Shop, empty: str) -> Non
     define(shop, ratings="off")
     refused.append(post(shop, nothing, "we"))
     assert {(status, answer["message"]) for status, answer in refused} == {
-        (422, "`text` must not be empty in a comment without a rating.")
+        (422, "`text` must not be empty where there is no rating.")
     }
     assert shop.call("PATCH", f"{path}{said['id']}", {"language": "de"}, "me")[0] == 200
     replies = f"{path}{said['id']}/replies"
-    assert shop.call("POST", replies, {"text": empty}, "ann")[0] == 400
+    assert shop.call("POST", replies, {"text": empty}, "ann")[0] == 422
     reply = shop.call("POST", replies, {"text": "."}, "ann")[1]
-    assert shop.call("PATCH", f"{replies}/{reply['id']}", {"text": empty}, "ann")[0] == 400
+    assert shop.call("PATCH", f"{replies}/{reply['id']}", {"text": empty}, "ann")[0] == 422
 
 
 def test_a_comment_without_a_rating_is_in_every_list_without_a_filter_of_ratings(shop: Shop) -> None:
