@@ -37,8 +37,8 @@ Language = Annotated[
 Text = Annotated[
     str,
     Meta(
-        description="Up to 5,000 characters; an empty text only beside a rating. Line ends and tabs are the only "
-        "control characters. It is stored in NFC, with line feeds as line ends and no white space around it",
+        description="Up to 5,000 characters; none only beside a rating. Line ends and tabs are the only "
+        "control characters. It is stored in NFC, with line feeds as line ends, and trimmed",
         max_length=LONGEST,
         pattern=described(
             r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ud800-\udfff]*$(?!\n)",
