@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 from zoneinfo import ZoneInfo
 
@@ -217,6 +218,7 @@ def scores(history: History) -> Iterator[str]:
     for player, rest, item in _find(history, "PLAYER#", "BOARD#"):
         board, season = rest.split("#")
         stored[board, player, season] = item
+    removed = _list_removed(history)
     yield from (f"accepted and lost: {id}" for id in known.scores_accepted - ids)
     yield from (f"refused and stored: {id}" for id in known.scores_refused & ids - known.scores_accepted)
     yield from (f"never sent: {id}" for id in ids - known.scores_sent.keys())
@@ -224,10 +226,14 @@ def scores(history: History) -> Iterator[str]:
         item = stored.get((board, player, season), {})
         score, since = item.get("score"), item.get("since", 0)  # what came before a removal is void
         scores = [activity for activity in submitted[board, player, season] if activity["version"] > since]
-        if score not in _possible_scores(board, scores):
+        void = removed[f"PLAYER#{player}", f"BOARD#{board}#{season}"] if board != "sum" else ()
+        certain = [activity for activity in scores if activity["sk"] not in void]
+        unsure = [activity for activity in scores if activity["sk"] in void]
+        chosen = (part for size in range(len(unsure) + 1) for part in combinations(unsure, size))
+        if all(score not in _possible_scores(board, [*certain, *part]) for part in chosen):
             values = [item["value"] for item in scores]
             yield f"{player} has {score} on {board} in season {season} of {values}"
-        elif board == "first" and scores:
+        elif board == "first" and scores and not unsure:
             time = min(other["time"] for other in scores if other["value"] == score)
             counting = [other for other in scores if (other["value"], other["time"]) == (score, time)]
             if item["time"] != time or item.get("metadata") not in [o.get("metadata") for o in counting]:
@@ -248,6 +254,22 @@ def seasons(history: History) -> Iterator[str]:
             yield f"{season} has {item} and is not stored"
     if (ended := known.get(("first", 1))) and times.parse(ended) > BEGIN:
         yield f"a season that ends at {BEGIN} ended at {ended}"
+
+
+def _list_removed(history: History) -> dict[tuple[str, str], set[str]]:
+    """Return, for each score, the keys of the activities that were there before its player was last removed.
+
+    One that changed nothing left no trace in the score. If the clock of the removal is behind, the version of
+    such an activity is the later one, and the stream may still apply it.
+    """
+    stored: dict[str, set[str]] = defaultdict(set)
+    removed: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for pk, sk, old, new in _list_changes(history):
+        if sk.startswith("ACTIVITY#"):
+            stored[pk].add(sk)
+        elif sk.startswith("BOARD#") and new.get("since") != old.get("since"):
+            removed[pk, sk] = set(stored[pk])
+    return removed
 
 
 def _possible_scores(board: str, activities: list[Item]) -> set[Any]:
@@ -576,7 +598,7 @@ def _lists_of_sites(history: History) -> dict[str, tuple[Rows, Rows]]:
         row = (times.to_iso(begin), int(item.get("views", 0)), int(item.get("visitors", 0)))
         days[owner] += [row] * any(row[1:])  # a day whose events were all removed is in no list
     pages = {url: int(item.get("views", 0)) for url, _, item in _find(history, "URL#", "STATISTICS")}
-    sites = {host: views for host, views in _totals(history).items() if views}
+    sites = {ZONED: 0} | {host: views for host, views in _totals(history).items() if views}
     period = {"from_": times.to_iso(BEGIN - 3 * times.DAY), "to": times.to_iso(history.world.clock())}
     found = {"the list of sites": (_listed("get_sites", "site", "views"), list(sites.items()))}
 
@@ -682,11 +704,15 @@ class Change(NamedTuple):
 
 def transitions(history: History) -> Iterator[str]:
     """Check scores, paths, comments and pool entries from one change to the next."""
-    changes = [_change(record["dynamodb"]) for record in history.stream.records]
+    changes = _list_changes(history)
     yield from _scores(changes)
     yield from _paths(changes)
     yield from _comments(changes)
     yield from _pool(changes)
+
+
+def _list_changes(history: History) -> list[Change]:
+    return [_change(record["dynamodb"]) for record in history.stream.records]
 
 
 def _change(body: Any) -> Change:
