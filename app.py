@@ -267,7 +267,7 @@ def get_views_goals(query: view_schemas.SourcesQuery, caller: Caller) -> view_sc
 
 @router.route("GET /sites", access="admin", errors=(BadCursor,), media=ROWS)
 def get_sites(query: listing.ListQuery) -> view_schemas.Sites:
-    """List the sites that have views, largest first."""
+    """List the sites that have views, largest first, and then those that are only defined."""
     return site_queries.list_sites(new_context(), query)
 
 
@@ -634,7 +634,7 @@ def get_all_comments(query: comment_schemas.ModerationQuery) -> comment_schemas.
 
 @router.route("GET /products", access="admin", errors=(BadCursor,))
 def get_products(query: listing.ListQuery) -> comment_schemas.Products:
-    """List the products that have had a comment, newest first."""
+    """List the products that have had a comment or a definition, newest first."""
     return pages.list_products(new_context(), query)
 
 

@@ -10,7 +10,6 @@ definitions.py says whether comments on a product have ratings, and how many an 
 | | | | `pending` while it waits for approval |
 | author | `PRODUCT#<product>` | `AUTHOR#<author>` | `id` of the author's single comment, `key` of its post |
 | statistics | `PRODUCT#<product>` | `S`, `S#<language>` | `count_1` … `count_5`, `count_total`, `size` |
-| listed product | `PRODUCT#<product>` | `LISTED` | gsi1 = `PRODUCTS`, by the second of its first comment |
 
 The gsi1pk of a comment, hidden or not, is `COMMENTS#<shard>` of four shards, and its gsi1sk the first 108
 bits of its ULID. An edit costs nothing there. A pending comment has `PENDING_COMMENTS#<shard>` until an admin
@@ -29,18 +28,15 @@ Votes and replies are counted beside the comment (counters.py), so they conflict
 
 from collections.abc import Container, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from msgspec import UNSET
 
 from chalicelib import times, ulids
 from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
-from chalicelib.api import listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, definitions, idempotency, languages, moderation, screening
+from chalicelib.comments import counters, definitions, idempotency, languages, moderation, products, screening
 from chalicelib.comments.counters import ABSENT
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch, State
 from chalicelib.context import Context
@@ -51,11 +47,10 @@ from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, P
 TRIES = 8  # attempts at a write that conflicts with other writes of the same comment
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
 COMMENT, HIDDEN = "COMMENT#", "HIDDEN#"
-PRODUCTS, COMMENTS, REPLIES = "PRODUCTS", "COMMENTS", "REPLIES"  # the lists of the stage
+COMMENTS, REPLIES = "COMMENTS", "REPLIES"  # the lists of the stage
 PENDING_COMMENTS, PENDING_REPLIES = "PENDING_COMMENTS", "PENDING_REPLIES"
 SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a second
 CLEANUP = "CLEANUP#"
-CACHED = 10_000  # products that a process knows to be listed
 CONFLICTS = "The comment is being changed by other requests. Please retry."
 
 
@@ -87,11 +82,6 @@ def cleanup_key(product: str, id: str) -> Key:
 def statistics_key(product: str, language: str = "") -> Key:
     """Build the key of a product's counts, in one language or in all."""
     return Key(f"PRODUCT#{product}", f"S#{language}" if language else "S")
-
-
-def listed_key(product: str) -> Key:
-    """Build the key of the item that lists a product."""
-    return Key(f"PRODUCT#{product}", "LISTED")
 
 
 def cell_key(product: str, language: str, rating: int) -> str:
@@ -159,7 +149,7 @@ def post(
         else:
             context.table.put(item, condition=ABSENT)  # a false condition is a retry: nobody else has its id
         if not refused:
-            list_product(context, product)
+            products.enter(context, product)
             return _to_revised(item)
         if claim and 1 in refused and (written := _find_claimed(context.table, claim, idempotency_key)):
             return _read_counts(context.table, written)
@@ -171,7 +161,7 @@ def add(context: Context, product: str, id: str, body: CommentBody, author: Call
 
     An author may have any number of them, and no admin has to approve them.
 
-    Cost: 6 WCU up to 1 KB, and 4 for each further KB. That of `list_product`.
+    Cost: 6 WCU up to 1 KB, and 4 for each further KB. That of `products.enter`.
     Raises: BadRequest.
     """
     item, hidden = (
@@ -181,7 +171,7 @@ def add(context: Context, product: str, id: str, body: CommentBody, author: Call
     put: Any = {"Put": {"Item": item, "ConditionExpression": ABSENT}}
     check: Any = {"ConditionCheck": {"Key": hidden._asdict(), "ConditionExpression": ABSENT}}
     is_new = not context.table.transact([put, check])
-    list_product(context, product)
+    products.enter(context, product)
     return is_new
 
 
@@ -213,30 +203,6 @@ def _find_claimed(table: Table, claim: dict[str, Any], idempotency_key: str | No
         if is_key:
             raise Conflict("The comment of this `Idempotency-Key` was deleted. Send another key.")
     raise Conflict(f"You have commented on this product already: change or delete {found['id']}.")
-
-
-def list_product(context: Context, product: str) -> None:
-    """Put a product into the list of products, unless it is listed.
-
-    After a crash before this, the product's next comment lists it.
-
-    Cost: 0.5 RCU once for a product in a process; 2 WCU for a new product.
-    """
-    known = _listed_products().setdefault(context.table, set())
-    if product in known:
-        return
-    if context.table.get(listed_key(product)) is None:
-        item = listed_key(product)._asdict() | listing.entry(PRODUCTS, context.now)
-        context.table.put(item, condition=ABSENT)
-    if len(known) >= CACHED:
-        known.clear()
-    known.add(product)
-
-
-@cache
-def _listed_products() -> WeakKeyDictionary[Table, set[str]]:
-    """Return the products that this process knows to be listed in each table."""
-    return WeakKeyDictionary()
 
 
 def patch(

@@ -16,6 +16,8 @@ import msgspec
 from msgspec import UNSET
 
 from chalicelib.api.schemas import INVISIBLE
+from chalicelib.comments import products
+from chalicelib.comments.counters import ABSENT
 from chalicelib.comments.schemas import Approve, PerAuthor, ProductBody, ProductDefinition, Ratings
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
@@ -66,12 +68,15 @@ def define(context: Context, product: str, body: ProductBody) -> tuple[ProductDe
 
     Other processes follow within ten seconds.
 
-    Cost: 1 RCU, 1 WCU.
+    Cost: 1 RCU, 1 WCU, and that of `products.enter`.
     """
     key = definition_key(product)
     fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
-    is_new = context.table.get(key, consistent=True) is None
-    context.table.put(key._asdict() | fields)
+    item = key._asdict() | fields
+    is_new = context.table.get(key, consistent=True) is None and context.table.put(item, condition=ABSENT)
+    if not is_new:
+        context.table.put(item)
+    products.enter(context, product)
     RECENT.forget(context.table)
     return _describe(product, _build(context, fields)), is_new
 

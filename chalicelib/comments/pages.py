@@ -31,14 +31,13 @@ from msgspec import UNSET
 from chalicelib import times
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, planner, replies
+from chalicelib.comments import counters, planner, products, replies
 from chalicelib.comments.comments import (
     COMMENT,
     COMMENTS,
     OVERHEAD,
     PENDING_COMMENTS,
     PENDING_REPLIES,
-    PRODUCTS,
     REPLIES,
     SHARDS,
     cell_key,
@@ -209,12 +208,12 @@ def list_hidden(context: Context, product: str, query: HiddenQuery) -> Comments:
 
 
 def list_products(context: Context, query: listing.ListQuery) -> Products:
-    """Return a page of the products that have had a comment, newest first.
+    """Return a page of the products that have had a comment or a definition, newest first.
 
     Cost: 0.5 RCU per 4 KB of index (about 40 products).
     Raises: BadCursor.
     """
-    page = listing.read_entries(context, PRODUCTS, query)
+    page = listing.read_entries(context, products.PRODUCTS, query)
     items = [
         ListedProduct(product=product_of(entry), created=times.to_iso(times.from_epoch(entry["gsi1sk"])))
         for entry in page.items

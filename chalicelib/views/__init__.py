@@ -8,7 +8,7 @@ FEATURE = Feature(
     name="views",
     paths={
         "views": "Views and visitors of a site's pages, in total and over time.",
-        "sites": "The sites that have views.",
+        "sites": "The sites that have views or a definition.",
     },
     items=(
         Kind("URL#*", "T#*", is_applied=True),

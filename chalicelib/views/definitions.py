@@ -2,7 +2,7 @@
 
 | item | pk | sk | holds |
 |---|---|---|---|
-| definition | `SITE#<host>` | `DEFINITION` | `zones`; `fields` of a defined site |
+| definition | `SITE#<host>` | `DEFINITION` | `zones`; of a defined site `fields` and gsi1 = `SITES`, last |
 | further host | `SITE#<host>` | `DEFINITION` | `site`: the host whose definition it shares |
 
 `zones` are the zones of the site with the first day of each. A change of the zone begins with a later day, so
@@ -174,7 +174,7 @@ def _build(host: str, item: Item | None) -> Definition:
 def define(table: Table, site: str, body: SiteBody, now: datetime) -> tuple[SiteDefinition, bool]:
     """Define a site, and return the definition and whether it is new.
 
-    Cost: 1 WCU and 2 RCU, and 1 of each for a further host.
+    Cost: 1 WCU and 2 RCU, and 1 of each for a further host. 1 WCU more for a new site.
     Raises: BadRequest for a malformed field, Conflict if a further host is another site's.
     """
     fields = read_fields(body, site)
@@ -193,14 +193,19 @@ def define(table: Table, site: str, body: SiteBody, now: datetime) -> tuple[Site
     for host in hosts:
         table.put({**definition_key(host)._asdict(), "site": site})
     item = {**definition_key(site)._asdict(), "fields": fields, "zones": [list(zone) for zone in zones]}
-    table.put(item)
+    item |= {"gsi1pk": totals.SITES, "gsi1sk": -1}
+    names, condition = {"#fields": "fields"}, "attribute_not_exists(#fields)"
+    is_new = "fields" not in before and table.put(item, condition=condition, names=names)
+    if not is_new:
+        table.put(item)
     RECENT.forget(table)
-    return describe(_build(site, item), now), "fields" not in before
+    return describe(_build(site, item), now), is_new
 
 
 def remove(table: Table, site: str, now: datetime) -> None:
     """Remove the definition of a site. Counted views stay, with their days.
 
+    Cost: 2 WCU and 1 RCU, and 1 WCU for a further host.
     Raises: NotFound.
     """
     before = table.get(definition_key(site), consistent=True) or {}

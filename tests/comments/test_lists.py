@@ -10,7 +10,7 @@ import pytest
 from chalicelib import times, ulids
 from chalicelib.challenges import definitions
 from chalicelib.challenges.schemas import ChallengeBody
-from chalicelib.comments import comments
+from chalicelib.comments import comments, products
 from chalicelib.comments.schemas import CommentBody
 from chalicelib.leaderboards import boards
 from chalicelib.leaderboards.schemas import BoardBody, SeasonBody
@@ -48,10 +48,18 @@ def test_a_product_is_listed_once_from_its_first_comment_on(site: Site) -> None:
     assert moments == sorted(moments, reverse=True)
 
 
+def test_a_defined_product_is_listed_once_before_its_first_comment(site: Site) -> None:
+    for status in (201, 200):
+        assert site.call("PUT", "/products/shoe", {"perAuthor": "many"}, who="admin")[0] == status
+    assert [item["product"] for item in pages(site, "/products", 10)] == ["shoe"]
+    post(site, "shoe", "ann")
+    assert [item["product"] for item in pages(site, "/products", 10)] == ["shoe"]
+
+
 def test_a_product_whose_entry_was_lost_in_a_crash_is_listed_by_its_next_comment(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comments, "list_product", lambda *_: None)
+    monkeypatch.setattr(products, "enter", lambda *_: None)
     post(site, "shoe", "ann")
     assert pages(site, "/products", 10) == []
     monkeypatch.undo()

@@ -53,10 +53,10 @@ COSTS = {
     ("stream", "a goal of a known site"): (0, 3, 0),
     ("GET /views/goals", "of a day"): (200, 0, 1.5),
     ("GET /views/pixel.gif", ""): (200, 4, 0),
-    ("PUT /sites/{site}", "new"): (201, 1, 1.5),
+    ("PUT /sites/{site}", "new"): (201, 2, 1.5),
     ("GET /sites/{site}", ""): (200, 0, 1),
     ("POST /sites/{site}/links", ""): (201, 0, 1),
-    ("DELETE /sites/{site}", ""): (204, 1, 1),
+    ("DELETE /sites/{site}", ""): (204, 2, 1),
     ("GET /sites", ""): (200, 0, 3.5),
 }
 """The status, WCU and RCU of each case; a handler without an answer has status 0."""

@@ -216,6 +216,28 @@ def test_a_site_is_defined_changed_and_removed(site: Site, monkeypatch: pytest.M
         assert (status, answer["message"].startswith(f"`{next(iter(wrong))}`")) == (400, True), wrong
 
 
+def test_a_defined_site_is_listed_once_with_or_without_views(site: Site) -> None:
+    def listed() -> list[tuple[str, int]]:
+        found, cursor = [], ""
+        while True:
+            page = site.get(f"/sites?limit=1{cursor}", who="admin")
+            found += [(item["site"], item["views"]) for item in page["items"]]
+            if not page["cursor"]:
+                return found
+            cursor = f"&cursor={page['cursor']}"
+
+    define(site)
+    assert site.call("PUT", "/sites/other.example", {}, who="admin")[0] == 201
+    assert sorted(listed()) == sorted([(HOST, 0), ("other.example", 0)])
+    site.post({"url": PAGE, "clientId": "c"})
+    site.settle()
+    assert listed() == [(HOST, 1), ("other.example", 0)]
+    define(site, timezone="Europe/Berlin")
+    assert site.call("DELETE", "/sites/other.example", who="admin")[0] == 204
+    assert site.call("DELETE", f"/sites/{HOST}", who="admin")[0] == 204
+    assert listed() == [(HOST, 1)]
+
+
 @pytest.mark.parametrize(
     ("fields", "sent", "counted"),
     [
