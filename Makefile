@@ -70,7 +70,7 @@ test-all: setup lint types  ## Check style and types, and run all tests, the lon
 	@$(VENV)/bin/python -m pytest -m 'not alone' $(PARALLEL) $(ARGS)
 	@$(VENV)/bin/python -m pytest -m alone $(ARGS)
 
-security: setup  ## Run the tests of attacks, and send 500 random requests to each call (5 minutes)
+security: setup  ## Run the tests of attacks, and send 500 random requests to each call (20 minutes)
 	@$(VENV)/bin/python -m pytest -m security $(ARGS)
 
 vendor:  ## Build the page's libraries in web/vendor from npm packages (needs Node)
