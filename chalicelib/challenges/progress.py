@@ -191,7 +191,8 @@ def _number(ranking: Ranking, player: str, item: Item) -> int:
 def follow(context: Context, changes: Iterable[Images]) -> None:
     """Put the index key into the progress of a batch's ranked players, and remove it from the others.
 
-    Note the first finders of paths, too. Idempotent.
+    Note the first finders of paths, too. Idempotent. An image that is no longer current changes nothing: its
+    bucket may be deeper now, and the record of the later change follows.
 
     Cost: 1 WCU and 1 or 2 for the index, and what `choose_depth` reads. For finders what `note_first` does.
     """
@@ -200,23 +201,30 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
     images = {key: new for key, _, new in changes if key.sk == "PROGRESS" and new}
     for key, item in images.items():
         challenge, _, player = key.pk.removeprefix("CHALLENGE#").partition("#PLAYER#")
-        ranking, names = challenge_ranking.build_ranking(challenge), {"#found": "found", "#depth": "depth"}
+        ranking = challenge_ranking.build_ranking(challenge)
         is_ranked = bool(item.get("ranked")) and item["found"] > 0
         number = _number(ranking, player, item) if is_ranked else None
         if number == item.get("gsi1sk") and is_ranked == ("depth" in item):
             continue
-        values: dict[str, Any] = {":found": item["found"], ":latest": item["latest"]}
-        expression = "REMOVE gsi1pk, gsi1sk, #depth"
+        seen = {f"#{name}": item.get(name) for name in ("found", "latest", "gsi1sk", "depth")}
+        condition = " AND ".join(
+            f"attribute_not_exists({name})" if value is None else f"{name} = :seen_{name[1:]}"
+            for name, value in seen.items()
+        )
+        values: dict[str, Any] = {
+            f":seen_{name[1:]}": value for name, value in seen.items() if value is not None
+        }
+        expression = "REMOVE gsi1pk, #gsi1sk, #depth"
         if number is not None:
             entry = index_key(ranking, player, number)
             values |= {f":{name}": value for name, value in entry.items()}
             values[":depth"] = choose_depth(context.table, ranking, number, item)
-            expression = "SET gsi1pk = :gsi1pk, gsi1sk = :gsi1sk, #depth = :depth"
+            expression = "SET gsi1pk = :gsi1pk, #gsi1sk = :gsi1sk, #depth = :depth"
         context.table.update(
             key,
             expression,
-            condition="#found = :found AND latest = :latest",
-            names=names,
+            condition=condition,
+            names={name: name[1:] for name in seen},
             values=values,
             idempotent=True,
         )

@@ -523,6 +523,19 @@ def leaders(hunt: Hunt, query: str = "") -> list[tuple[int, str, int]]:
     return [(item["rank"], item["player"], item["found"]) for item in response["items"]]
 
 
+def test_a_record_of_before_a_deepening_that_comes_again_leaves_the_player_deep(hunt: Hunt) -> None:
+    hunt.define(ranked=True)
+    hunt.find("ann", 1)
+    key = Key("CHALLENGE#hunt#PLAYER#ann", "PROGRESS")
+    first = hunt.table.get(key, consistent=True) or {}
+    hunt.apply_stream()
+    names = {"#depth": "depth"}
+    hunt.table.update(key, "SET #depth = #depth + :one", names=names, values={":one": 1})
+    deepened = hunt.table.get(key, consistent=True)
+    progress.follow(new_context(hunt.table), [(key, {}, first)])
+    assert hunt.table.get(key, consistent=True) == deepened
+
+
 def test_leaders_are_ordered_by_paths_and_then_by_time(hunt: Hunt) -> None:
     hunt.define(ranked=True)
     with mock.patch.object(app, "datetime") as clock:
