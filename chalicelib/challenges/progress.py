@@ -112,17 +112,22 @@ def _build_deletion(item: Item) -> dict[str, Any]:
     return {"Delete": {"Key": key, "ConditionExpression": "attribute_exists(pk)"}}
 
 
+def _as_it_was(item: Item, *attributes: str) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Build the condition that attributes are as they were read, with its names and its values."""
+    names = {f"#{name}": name for name in attributes}
+    values = {f":was_{name}": item[name] for name in attributes if name in item}
+    condition = " AND ".join(
+        f"#{name} = :was_{name}" if name in item else f"attribute_not_exists(#{name})" for name in attributes
+    )
+    return condition, names, values
+
+
 def _build_progress_change(key: Key, progress: Item | None, remaining: list[Item]) -> dict[str, Any]:
     """Build the action that writes the number of remaining paths, or deletes the progress if there are none.
 
     Its condition is that the progress is as it was read.
     """
-    names = {"#found": "found", "#latest": "latest"}
-    values = {f":was_{name}": progress[name] for name in names.values() if progress and name in progress}
-    condition = " AND ".join(
-        f"#{name} = :was_{name}" if f":was_{name}" in values else f"attribute_not_exists(#{name})"
-        for name in names.values()
-    )
+    condition, names, values = _as_it_was(progress or {}, "found", "latest")
     action: dict[str, Any] = {
         "Key": key._asdict(),
         "ConditionExpression": condition,
@@ -206,14 +211,7 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
         number = _number(ranking, player, item) if is_ranked else None
         if number == item.get("gsi1sk") and is_ranked == ("depth" in item):
             continue
-        seen = {f"#{name}": item.get(name) for name in ("found", "latest", "gsi1sk", "depth")}
-        condition = " AND ".join(
-            f"attribute_not_exists({name})" if value is None else f"{name} = :seen_{name[1:]}"
-            for name, value in seen.items()
-        )
-        values: dict[str, Any] = {
-            f":seen_{name[1:]}": value for name, value in seen.items() if value is not None
-        }
+        condition, names, values = _as_it_was(item, "found", "latest", "gsi1sk", "depth")
         expression = "REMOVE gsi1pk, #gsi1sk, #depth"
         if number is not None:
             entry = index_key(ranking, player, number)
@@ -224,7 +222,7 @@ def follow(context: Context, changes: Iterable[Images]) -> None:
             key,
             expression,
             condition=condition,
-            names={name: name[1:] for name in seen},
+            names=names,
             values=values,
             idempotent=True,
         )
