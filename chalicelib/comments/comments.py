@@ -26,6 +26,7 @@ Invariant: `revision` grows with each change, and every change is conditional on
 Votes and replies are counted beside the comment (counters.py), so they conflict with no change of it.
 """
 
+import re
 from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -36,13 +37,22 @@ from chalicelib import times, ulids
 from chalicelib.aggregates import toplist
 from chalicelib.aggregates.sums import Amount, Constant, FirstStep
 from chalicelib.api.auth import Caller
+from chalicelib.api.schemas import INVISIBLE
 from chalicelib.comments import counters, definitions, idempotency, languages, moderation, products, screening
 from chalicelib.comments.counters import ABSENT
 from chalicelib.comments.schemas import Comment, CommentBody, CommentPatch, ReplyPatch, State
 from chalicelib.context import Context
 from chalicelib.dynamo.items import Item, Key
 from chalicelib.dynamo.table import Table
-from chalicelib.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, PreconditionFailed
+from chalicelib.errors import (
+    BadRequest,
+    Busy,
+    Conflict,
+    Forbidden,
+    NotFound,
+    PreconditionFailed,
+    Unprocessable,
+)
 
 TRIES = 8  # attempts at a write that conflicts with other writes of the same comment
 OVERHEAD = 160  # bytes of a comment beside its text: keys, attribute names, numbers
@@ -51,6 +61,7 @@ COMMENTS, REPLIES = "COMMENTS", "REPLIES"  # the lists of the stage
 PENDING_COMMENTS, PENDING_REPLIES = "PENDING_COMMENTS", "PENDING_REPLIES"
 SHARDS = 4  # partitions of the lists of comments and replies: about 4,000 a second
 CLEANUP = "CLEANUP#"
+VISIBLE = re.compile(f"[^{INVISIBLE}]")
 CONFLICTS = "The comment is being changed by other requests. Please retry."
 
 
@@ -131,7 +142,7 @@ def post(
     standing = moderation.admit(context, caller)
     definition = definitions.find(context, product)
     definition.check_rating(body.rating)
-    definitions.check_content(body.rating, body.text)
+    check_content(body.rating, body.text)
     for _ in range(TRIES):
         item = build_item(product, ulids.new(context.now), caller.sub, body, caller.name)
         item |= {"verified": True} if caller.verified else {}
@@ -240,7 +251,7 @@ def patch(
             definitions.find(context, product).check_rating(edits["rating"])
         if edits:
             edited = item | edits
-            definitions.check_content(edited.get("rating"), edited["text"])
+            check_content(edited.get("rating"), edited["text"])
         state = moderation.choose_state(context, caller, state_of(item), body, edits.get("text"))
         wanted = _apply_edits(item, edits, state, context.now)
         standings = moderation.follow_state(context, product, item["author"], state_of(item), state)
@@ -338,6 +349,12 @@ def parse_language(language: str) -> str:
 def normalize_text(text: str) -> str:
     """Return a text with line feeds as line ends, at most two in a row, and without white space around it."""
     return screening.clamp_lines(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+def check_content(rating: int | None, text: str) -> None:
+    """Raise Unprocessable for a comment or a reply that has neither a rating nor a visible character."""
+    if rating is None and not VISIBLE.search(text):
+        raise Unprocessable("`text` must not be empty where there is no rating.")
 
 
 def state_of(item: Item) -> State:

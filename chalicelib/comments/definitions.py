@@ -8,14 +8,12 @@ A product needs no definition. A field that is not set is as HUBBUB_COMMENTS_MOD
 another definition stays as it is. With `per_author: one`, comments written under `many` do not count.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from chalicelib.api.schemas import INVISIBLE
 from chalicelib.comments import products
 from chalicelib.comments.counters import ABSENT
 from chalicelib.comments.schemas import Approve, PerAuthor, ProductBody, ProductDefinition, Ratings
@@ -26,7 +24,6 @@ from chalicelib.dynamo.table import Table
 from chalicelib.errors import BadRequest, NotFound, Unprocessable
 
 RECENT = Recent[Item](seconds=10)
-VISIBLE = re.compile(f"[^{INVISIBLE}]")
 DISCUSSION: dict[str, Any] = {"ratings": "off", "per_author": "many"}
 MODES: dict[str, dict[str, Any]] = {
     "reviews": {"ratings": "required", "per_author": "one"},
@@ -47,12 +44,6 @@ class Definition(NamedTuple):
             raise BadRequest("`rating` must be a number from 1 to 5: comments on this product have ratings")
         if rating is not None and self.ratings == "off":
             raise Unprocessable("`rating` must be left out: comments on this product have no ratings.")
-
-
-def check_content(rating: int | None, text: str) -> None:
-    """Raise Unprocessable for a comment or a reply that has neither a rating nor a visible character."""
-    if rating is None and not VISIBLE.search(text):
-        raise Unprocessable("`text` must not be empty where there is no rating.")
 
 
 def definition_key(product: str) -> Key:

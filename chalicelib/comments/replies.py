@@ -23,12 +23,13 @@ from msgspec import UNSET
 from chalicelib import times, ulids
 from chalicelib.api import cursors, listing
 from chalicelib.api.auth import Caller
-from chalicelib.comments import counters, definitions, idempotency, moderation
+from chalicelib.comments import counters, idempotency, moderation
 from chalicelib.comments.comments import (
     CONFLICTS,
     PENDING_REPLIES,
     REPLIES,
     TRIES,
+    check_content,
     comment_key,
     find,
     find_stored,
@@ -99,7 +100,7 @@ def post(
     for an empty text; Conflict; Busy.
     """
     standing = moderation.admit(context, caller)
-    definitions.check_content(None, body.text)
+    check_content(None, body.text)
     for number in range(TRIES):
         keys = comment_key(product, id), counters_key(product, id)
         found = context.table.get_many(keys, consistent=True)
@@ -196,7 +197,7 @@ def patch(context: Context, path: ReplyPath, body: ReplyPatch, caller: Caller) -
     if edits:
         moderation.admit(context, caller)
     if "text" in edits:
-        definitions.check_content(None, edits["text"])
+        check_content(None, edits["text"])
     for number in range(TRIES):
         item = _find(context.table, path, caller)
         if not (caller.sub == item["author"] if edits else caller.admin):

@@ -22,6 +22,8 @@ def must_wait(text: str, block: tuple[str, ...]) -> bool:
 
     >>> must_wait("Buy CASINO chips", ("casino",)), must_wait("An occasion", ("casino",))
     (True, False)
+    >>> must_wait("see http://a.spam.example/x", ("spam.example",))
+    True
     >>> must_wait("see http://a.spam%2Eexample/x", ("spam.example",))  # as browsers read it
     True
     """
