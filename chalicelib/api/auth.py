@@ -249,7 +249,7 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     Signature, algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be a minute
     ahead. The lifetime is at most HUBBUB_TOKEN_HOURS.
 
-    Never raises. An invalid token gives a context with `problem`. It names the claim and the accepted value,
+    Never raises. An invalid token gives a context with `problem`, and so does that of a link. It names the claim and the accepted value,
     and never quotes the token.
     """
     import jwt
@@ -297,14 +297,15 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     if lifetime > settings.token_life.total_seconds() + LEEWAY:
         hours = settings.token_life // timedelta(hours=1)
         return _invalid(f"`exp`: its lifetime must be at most {hours} hours")
+    site = claims.get("site") if "statistics" in _scopes(claims) else None
+    reads = {"site": site} if isinstance(site, str) else {}
+    if is_own and claims.get("link") is True:
+        return {"problem": LINK, **reads}
     # API Gateway caches this context. With `exp` in it, the router still notices that a token has expired.
     scopes = ["admin"] * issuer.is_admin(claims) + ["scores"] * ("scores" in _scopes(claims))
-    context = {"sub": sub, "scope": " ".join(scopes), "exp": str(exp)}
-    if "statistics" in _scopes(claims) and isinstance(site := claims.get("site"), str):
-        context["site"] = site
+    context = {"sub": sub, "scope": " ".join(scopes), "exp": str(exp), **reads}
     context |= {"name": name} if (name := names.clean(claims.get(issuer.name_claim))) else {}
     context |= {"verified": "true"} if claims.get("verified") is True else {}
-    context |= {"link": "true"} if is_own and claims.get("link") is True else {}
     return context | ({"guest": "true"} if is_own and claims.get("guest") is True else {})
 
 
@@ -335,11 +336,9 @@ def read_context(context: dict[str, str] | None) -> Caller:
     """Return the caller that an authorizer's context describes."""
     context = context or {}
     if not context.get("sub"):
-        return Caller(problem=context.get("problem", ""))
+        return Caller(problem=context.get("problem", ""), site=context.get("site", ""))
     if float(context.get("exp", 0)) <= time.time():
         return Caller(problem=_invalid(PROBLEMS["ExpiredSignatureError"])["problem"])
-    if "link" in context:
-        return Caller(problem=LINK, site=context.get("site", ""))
     return Caller(
         context["sub"],
         admin="admin" in context.get("scope", "").split(" "),

@@ -279,7 +279,7 @@ def list_sites(context: Context, query: listing.ListQuery) -> Sites:
     Raises: BadCursor.
     """
     page = listing.read_entries(context, totals.SITES, query)
-    found = context.table.get_many({Key(entry["pk"], "TOTAL") for entry in page.items})
+    found = context.table.get_many(Key(entry["pk"], "TOTAL") for entry in page.items)
     days = context.table.get_many(map(totals.newest_key, found.values()))
     views = {
         key.pk: totals.count_views(total, days.get(totals.newest_key(total), {}))
