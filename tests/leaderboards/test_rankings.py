@@ -200,10 +200,10 @@ class Board:
 
     def pages_upwards(self, **query: Any) -> list[tuple[int, str, Decimal]]:
         """List what precedes the page of a query, from there to the top."""
-        found = []
-        while previous := self.page(**query).previous:
-            query |= {"cursor": previous}
-            found += [(item.rank, item.player, item.score) for item in reversed(self.page(**query).items)]
+        found, page = [], self.page(**query)
+        while page.previous:
+            page = self.page(**query | {"cursor": page.previous})
+            found += [(item.rank, item.player, item.score) for item in reversed(page.items)]
         return found
 
     def page(self, **query: Any) -> Any:
@@ -530,11 +530,11 @@ def test_a_page_around_every_kind_of_neighbor_is_a_part_of_the_list(crowd: Crowd
     whole, trips_of = list(crowd.pages(limit=100)), []
     for limit, i in itertools.product((2, 10), range(0, 760, 38)):
         start = max(0, min(i - limit // 2, 760 - limit))
-        with (trips := RoundTrips()).count(crowd.table.client, 0.02):
+        # On a busy machine, calls that begin together would seem to follow each other if they were shorter.
+        with (trips := RoundTrips()).count(crowd.table.client, 0.05):
             assert crowd.entries(around=whole[i][1], limit=limit) == whole[start : start + limit], i
         trips_of.append(trips.in_sequence)
-    # On a busy machine, calls that begin together may seem to follow each other.
-    assert Counter(trips_of)[2] >= (32 if crowd.body.ties == "shared" else 26), trips_of
+    assert Counter(trips_of)[2] >= (38 if crowd.body.ties == "shared" else 30), trips_of
 
 
 def test_a_next_page_costs_two_round_trips_and_at_most_5_rcu(crowd: Crowd) -> None:
