@@ -249,8 +249,8 @@ def authenticate(settings: Settings, authorization: str) -> dict[str, str]:
     Signature, algorithm, `exp`, `nbf`, `aud` and `iss` must all be valid; `nbf` and `iat` may be a minute
     ahead. The lifetime is at most HUBBUB_TOKEN_HOURS.
 
-    Never raises. An invalid token gives a context with `problem`, and so does that of a link. It names the claim and the accepted value,
-    and never quotes the token.
+    Never raises. An invalid token gives a context with `problem`, and so does that of a link. The problem
+    names the claim and the accepted value, and never quotes the token.
     """
     import jwt
 
